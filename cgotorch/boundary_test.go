@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// exceptions are the kinds that testing.cc throws, and what becomes of them.
+// exceptions are the exceptions that testing.cc throws, with the errors that they become.
 var exceptions = []struct {
 	name string
 	kind int
@@ -52,7 +52,7 @@ var exceptions = []struct {
 	{"cuDNN with wrong arguments", cgotorch.ErrInvalid, "CUDNN_STATUS_BAD_PARAM"},
 }
 
-// mend forgets that a GPU has failed: this process has none.
+// mend resets the state in which a GPU has failed, since this process has none.
 func mend() { cgotorch.ThrowForTest(cgotorch.Mend) }
 
 func TestEveryKindOfExceptionBecomesACodeWithItsText(t *testing.T) {

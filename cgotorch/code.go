@@ -25,10 +25,11 @@ const (
 
 func (c Code) record() *C.ct_error {
 	address := uintptr(-int64(c))
-	return *(**C.ct_error)(unsafe.Pointer(&address)) // memory of C, not of Go
+	// The address is memory of C, not of Go.
+	return *(**C.ct_error)(unsafe.Pointer(&address))
 }
 
-// Kind of a failed code; 0 for success.
+// Kind returns the kind of failure of a failed code, or 0 for success.
 func (c Code) Kind() int {
 	if c >= 0 {
 		return 0

@@ -72,36 +72,37 @@ import (
 
 // --- memory.cc
 
-// FreeTensors gives back one reference of each; nil entries are allowed. Any thread may call it.
+// FreeTensors releases one reference to each tensor; nil entries are allowed. Any thread may call
+// it.
 func FreeTensors(ts []Tensor) {
 	if len(ts) > 0 {
 		C.ct_free_tensors(handles(ts), C.int64_t(len(ts)))
 	}
 }
 
-// FreeTensor gives back one reference.
+// FreeTensor releases one reference.
 func FreeTensor(t Tensor) { C.ct_free_tensors(&t, 1) }
 
-// Retain takes one more reference.
+// Retain takes another reference.
 func Retain(t Tensor) { C.ct_retain(t) }
 
-// UseCount is the number of references that Go and libtorch hold.
+// UseCount returns the number of references that Go and libtorch hold.
 func UseCount(t Tensor) int64 { return int64(C.ct_use_count(t)) }
 
-// SwapScope sets the scope slot of the calling thread and returns the former one.
+// SwapScope sets the scope slot of the calling thread and returns the previous one.
 func SwapScope(slot int64) int64 { return int64(C.ct_swap_scope(C.int64_t(slot))) }
 
 // TuneMalloc makes the C heap keep large blocks instead of returning them to the kernel.
 func TuneMalloc() { C.ct_tune_malloc() }
 
-// TuneBernoulli makes the CPU draw dropout masks by vector instructions where it can, the same ones
-// as libtorch. It comes before the first draw.
+// TuneBernoulli makes the CPU draw dropout masks with vector instructions if it has them. The masks
+// are the same as libtorch's. It must be called before the first draw.
 func TuneBernoulli() { C.ct_tune_bernoulli() }
 
-// VectorBernoulli reports whether dropout masks are drawn so.
+// VectorBernoulli reports whether dropout masks are drawn with vector instructions.
 func VectorBernoulli() bool { return C.ct_vector_bernoulli() != 0 }
 
-// EmptyCache gives cached device memory back.
+// EmptyCache returns cached device memory to the device.
 func EmptyCache() Code { return Code(C.ct_empty_cache()) }
 
 // --- tensor.cc
@@ -132,21 +133,22 @@ func GetInfo(t Tensor) Info {
 	return info
 }
 
-// GetFacts is GetInfo without sizes and strides, and so without an allocation.
+// GetFacts is like GetInfo but without sizes and strides, so that it does not allocate.
 func GetFacts(t Tensor) Info {
 	var c C.ct_info
 	C.ct_get_info(t, &c)
 	return facts(&c)
 }
 
-// Sizes is a copy of the sizes alone.
+// Sizes returns a copy of the sizes.
 func Sizes(t Tensor) []int64 {
 	var c C.ct_info
 	C.ct_get_info(t, &c)
 	return copyOf(c.sizes, c.dims)
 }
 
-// Size is the size of dimension dim, which may count from the end; there is none if ok is false.
+// Size returns the size of dimension dim, which may be negative to count from the end. ok is false
+// if there is no such dimension.
 func Size(t Tensor, dim int64) (size int64, ok bool) {
 	var c C.ct_info
 	C.ct_get_info(t, &c)
@@ -179,13 +181,13 @@ func FromBytes(data []byte, sizes []int64, dtype int32, pinned bool, out *Tensor
 		C.int64_t(len(sizes)), C.int32_t(dtype), boolean(pinned), out))
 }
 
-// ToBytes copies t row-major into data, which must have its size in bytes.
+// ToBytes copies t in row-major order into data, whose length must be the size of t in bytes.
 func ToBytes(t Tensor, data []byte) Code {
 	return Code(C.ct_to_bytes(t, unsafe.Pointer(unsafe.SliceData(data)), C.int64_t(len(data))))
 }
 
-// Memory is where the elements of a contiguous CPU tensor are, nil of any other. If they are to be
-// written it counts as a change of the tensor.
+// Memory returns the address of the elements of a contiguous CPU tensor, or nil for any other
+// tensor. If write is true, the access counts as an in-place change of the tensor.
 func Memory(t Tensor, write bool) unsafe.Pointer { return C.ct_memory(t, boolean(write)) }
 
 // SetData_ makes t share the memory of value, keeping its identity for autograd and optimizers.
@@ -199,17 +201,17 @@ func Backward(ts, gradients []Tensor, retainGraph, createGraph bool) Code {
 		boolean(createGraph)))
 }
 
-// GradOf writes the gradients of outputs with respect to inputs into out.
+// GradOf writes the gradients of outputs with respect to inputs to out.
 func GradOf(outputs, gradients, inputs []Tensor, retainGraph, createGraph, allowUnused bool, out []Tensor) Code {
 	return Code(C.ct_grad_of(handles(outputs), C.int64_t(len(outputs)), handles(gradients), handles(inputs),
 		C.int64_t(len(inputs)),
 		boolean(retainGraph), boolean(createGraph), boolean(allowUnused), handles(out)))
 }
 
-// SetRequiresGrad sets the flag of a leaf.
+// SetRequiresGrad sets requires_grad of a leaf.
 func SetRequiresGrad(t Tensor, on bool) Code { return Code(C.ct_set_requires_grad(t, boolean(on))) }
 
-// Grads writes a new reference to each tensor's gradient into out, nil where there is none.
+// Grads writes a new reference to the gradient of each tensor to out, or nil if there is none.
 func Grads(ts, out []Tensor) Code {
 	return Code(C.ct_grads(handles(ts), C.int64_t(len(ts)), handles(out)))
 }
@@ -222,20 +224,21 @@ func ZeroGrad(ts []Tensor, setToNone bool) Code {
 	return Code(C.ct_zero_grad(handles(ts), C.int64_t(len(ts)), boolean(setToNone)))
 }
 
-// SwapGradMode sets the grad mode of the calling thread and returns the former one.
+// SwapGradMode sets the grad mode of the calling thread and returns the previous one.
 func SwapGradMode(on bool) bool { return C.ct_swap_grad_mode(boolean(on)) != 0 }
 
-// EnterInference turns inference mode on for the calling thread; LeaveInference must be called on
-// the same one, innermost first.
+// EnterInference turns inference mode on for the calling thread. LeaveInference must be called on
+// the same thread; nested calls are undone in reverse order.
 func EnterInference() unsafe.Pointer { return C.ct_enter_inference() }
 
 // LeaveInference undoes EnterInference.
 func LeaveInference(guard unsafe.Pointer) { C.ct_leave_inference(guard) }
 
-// InferenceEnabled tells whether the calling thread is in inference mode.
+// InferenceEnabled reports whether the calling thread is in inference mode.
 func InferenceEnabled() bool { return C.ct_inference_enabled() != 0 }
 
-// GradName is the name of the node that made t, "AddBackward0", empty without a history.
+// GradName returns the name of the node that computed t, such as "AddBackward0", or the empty
+// string if t has no history.
 func GradName(t Tensor) (string, Code) {
 	var c *C.char
 	code := Code(C.ct_grad_name(t, &c))
@@ -248,13 +251,13 @@ func GradName(t Tensor) (string, Code) {
 
 // --- autocast.cc
 
-// EnterAutocast turns autocast on or off for the calling thread; saved is for LeaveAutocast.
+// EnterAutocast turns autocast on or off for the calling thread and sets saved for LeaveAutocast.
 func EnterAutocast(deviceType int32, enabled bool, dtype int32, cache bool, saved *int64) Code {
 	return Code(C.ct_enter_autocast(C.int32_t(deviceType), boolean(enabled), C.int32_t(dtype), boolean(cache),
 		(*C.int64_t)(saved)))
 }
 
-// LeaveAutocast restores what EnterAutocast found.
+// LeaveAutocast restores the state that EnterAutocast saved.
 func LeaveAutocast(deviceType int32, saved int64) Code {
 	return Code(C.ct_leave_autocast(C.int32_t(deviceType), C.int64_t(saved)))
 }
@@ -269,7 +272,7 @@ func NewGenerator(device int32, seed uint64, out *Generator) Code {
 	return Code(C.ct_new_generator(C.int32_t(device), C.uint64_t(seed), out))
 }
 
-// DefaultGenerator makes a handle of a device's default generator that FreeGenerator frees.
+// DefaultGenerator makes a handle to a device's default generator, which FreeGenerator frees.
 func DefaultGenerator(device int32, out *Generator) Code {
 	return Code(C.ct_default_generator(C.int32_t(device), out))
 }
@@ -277,18 +280,18 @@ func DefaultGenerator(device int32, out *Generator) Code {
 // FreeGenerator frees a handle.
 func FreeGenerator(g Generator) { C.ct_free_generator(g) }
 
-// HasOwnGenerators tells whether a thread can have generators of its own, which needs
+// HasOwnGenerators reports whether a thread can have its own default generators, which needs
 // libcgotorch_generators.
 func HasOwnGenerators() bool { return C.ct_has_own_generators() != 0 }
 
-// EnterGenerators gives the calling thread generators instead of the default ones of their
-// devices; entered is for LeaveGenerators.
+// EnterGenerators replaces the default generators of the calling thread, each on its generator's
+// device, and sets entered for LeaveGenerators.
 func EnterGenerators(generators []Generator, entered *unsafe.Pointer) Code {
 	return Code(C.ct_enter_generators((*C.ct_generator)(unsafe.Pointer(unsafe.SliceData(generators))),
 		C.int64_t(len(generators)), entered))
 }
 
-// LeaveGenerators gives the calling thread back the generators that EnterGenerators found.
+// LeaveGenerators restores the generators that EnterGenerators replaced.
 func LeaveGenerators(entered unsafe.Pointer) { C.ct_leave_generators(entered) }
 
 // GeneratorSeed seeds g.
@@ -296,7 +299,7 @@ func GeneratorSeed(g Generator, seed uint64) Code {
 	return Code(C.ct_generator_seed(g, C.uint64_t(seed)))
 }
 
-// GeneratorState writes the state of g, a uint8 tensor.
+// GeneratorState writes the state of g to out, as a uint8 tensor.
 func GeneratorState(g Generator, out *Tensor) Code { return Code(C.ct_generator_state(g, out)) }
 
 // SetGeneratorState restores the state of g.
@@ -318,12 +321,13 @@ func ClipGradValue(params []Tensor, value float64) Code {
 	return Code(C.ct_clip_grad_value(handles(params), C.int64_t(len(params)), C.double(value)))
 }
 
-// OptimizerOptions are the settings of a fused optimizer step; each kernel reads those it has.
+// OptimizerOptions are the settings of a fused optimizer step. Each kernel reads only its own
+// settings.
 type OptimizerOptions struct {
 	LR, Beta1, Beta2, Eps, WeightDecay     float64
 	Momentum, Dampening, LRDecay           float64
 	AMSGrad, Maximize, Nesterov, Decoupled bool
-	FoundInf                               Tensor // nil: none
+	FoundInf                               Tensor // nil means none
 }
 
 func (o *OptimizerOptions) c() C.ct_optimizer_options {
@@ -338,7 +342,7 @@ func (o *OptimizerOptions) c() C.ct_optimizer_options {
 	}
 }
 
-// FusedAdam is one step of Adam, or AdamW where o.Decoupled is set, over params that have a
+// FusedAdam makes one step of Adam, or of AdamW if o.Decoupled is set, for the params that have a
 // gradient.
 func FusedAdam(params, expAvgs, expAvgSqs, maxExpAvgSqs, steps []Tensor, o *OptimizerOptions) Code {
 	c := o.c()
@@ -346,13 +350,13 @@ func FusedAdam(params, expAvgs, expAvgSqs, maxExpAvgSqs, steps []Tensor, o *Opti
 		handles(steps), C.int64_t(len(params)), &c))
 }
 
-// FusedAdagrad is one step of Adagrad over params that have a gradient.
+// FusedAdagrad makes one step of Adagrad for the params that have a gradient.
 func FusedAdagrad(params, sums, steps []Tensor, o *OptimizerOptions) Code {
 	c := o.c()
 	return Code(C.ct_fused_adagrad(handles(params), handles(sums), handles(steps), C.int64_t(len(params)), &c))
 }
 
-// FusedSGD is one step of SGD over params that have a gradient.
+// FusedSGD makes one step of SGD for the params that have a gradient.
 func FusedSGD(params, momentumBuffers []Tensor, firstStep bool, o *OptimizerOptions) Code {
 	c := o.c()
 	return Code(C.ct_fused_sgd(handles(params), handles(momentumBuffers), C.int64_t(len(params)), boolean(firstStep),
@@ -387,14 +391,14 @@ type Value struct {
 	Pointer unsafe.Pointer
 }
 
-// TakeInts copies a list of integers of a result and frees it.
+// TakeInts returns a copy of a result that is a list of integers, and frees the list.
 func (v *Value) TakeInts() []int64 {
 	out := append([]int64(nil), unsafe.Slice((*int64)(v.Pointer), int(v.Count))...)
 	C.ct_free_buffer(v.Pointer)
 	return out
 }
 
-// TakeTensors copies a list of tensors of a result and frees the list.
+// TakeTensors returns the handles of a result that is a list of tensors, and frees the list.
 func (v *Value) TakeTensors() []Tensor {
 	return (&TensorList{v.Pointer, v.Count}).Take()
 }
@@ -405,8 +409,8 @@ func FindOperator(name, overload string, handle *int64) Code {
 		(*C.int64_t)(handle)))
 }
 
-// Call calls an operator with boxed arguments; missing ones take the schema's defaults. Lists are
-// pinned meanwhile.
+// Call calls an operator with boxed arguments; missing ones take the schema's defaults. Go memory
+// that the arguments refer to is pinned during the call.
 func Call(handle int64, args, results []Value, count *int64) Code {
 	var pin runtime.Pinner
 	for i := range args {
@@ -421,7 +425,7 @@ func Call(handle int64, args, results []Value, count *int64) Code {
 	return code
 }
 
-// SchemaOf is the text of an operator's schema.
+// SchemaOf returns the text of an operator's schema.
 func SchemaOf(handle int64) (string, Code) {
 	var c *C.char
 	code := Code(C.ct_schema_of(C.int64_t(handle), &c))
@@ -437,13 +441,14 @@ func SchemaOf(handle int64) (string, Code) {
 // SetThreads sets the number of threads within one operator.
 func SetThreads(n int) { C.ct_set_threads(C.int32_t(n)) }
 
-// Threads is the number of threads within one operator.
+// Threads returns the number of threads within one operator.
 func Threads() int { return int(C.ct_threads()) }
 
-// CUDADevices is the number of usable CUDA devices.
+// CUDADevices returns the number of usable CUDA devices.
 func CUDADevices() int { return int(C.ct_cuda_devices()) }
 
-// SetDeterministic makes libtorch refuse (or warn of) algorithms without reproducible results.
+// SetDeterministic makes libtorch refuse algorithms without reproducible results, or only warn
+// about them.
 func SetDeterministic(on, warnOnly bool) Code {
 	return Code(C.ct_set_deterministic(boolean(on), boolean(warnOnly)))
 }
@@ -458,7 +463,7 @@ func CPUCapability() string { return C.GoString(C.ct_cpu_capability()) }
 
 // --- testing.cc
 
-// Mend, given to ThrowForTest, forgets that a device has failed.
+// Mend, passed to ThrowForTest, resets the state in which a device has failed.
 const Mend = int(C.CT_MEND)
 
 // ThrowForTest raises one kind of C++ exception inside the shim. The operator

@@ -33,13 +33,13 @@ import "unsafe"
 
 // --- autograd.cc: hooks and switches
 
-// RetainGrad makes backward passes keep the gradient of a tensor that is no leaf.
+// RetainGrad makes backward passes keep the gradient of a non-leaf tensor.
 func RetainGrad(t Tensor) Code { return Code(C.ct_retain_grad(t)) }
 
-// RetainsGrad tells whether RetainGrad was called.
+// RetainsGrad reports whether RetainGrad was called.
 func RetainsGrad(t Tensor) bool { return C.ct_retains_grad(t) != 0 }
 
-// HookOptions say what a hook does with each gradient, in this order.
+// HookOptions say what a hook does with each gradient, in the order of the fields.
 type HookOptions struct {
 	RecordNorm, RecordGradient bool
 	Scale                      float64
@@ -47,7 +47,7 @@ type HookOptions struct {
 	ClipNorm, ClipValue        float64
 }
 
-// AddHook registers a hook on t, whose handle FreeHook frees.
+// AddHook registers a hook on t and makes a handle that FreeHook frees.
 func AddHook(t Tensor, o HookOptions, hook *unsafe.Pointer) Code {
 	c := C.ct_hook_options{
 		scale: C.double(o.Scale), clip_norm: C.double(o.ClipNorm), clip_value: C.double(o.ClipValue),
@@ -57,17 +57,17 @@ func AddHook(t Tensor, o HookOptions, hook *unsafe.Pointer) Code {
 	return Code(C.ct_add_hook(t, &c, hook))
 }
 
-// HookResults writes the norms recorded since they were last taken, as one tensor, if takeNorms is
-// set, and the last gradient; nil where there are none.
+// HookResults writes the last gradient and, if takeNorms is set, the norms recorded since they were
+// last taken, as one tensor; nil if there are none.
 func HookResults(hook unsafe.Pointer, takeNorms bool, norms, gradient *Tensor) Code {
 	return Code(C.ct_hook_results(hook, boolean(takeNorms), norms, gradient))
 }
 
-// FreeHook frees the handle of a hook, and with remove takes the hook from its tensor, if that is
-// still there.
+// FreeHook frees the handle of a hook. With remove set, it also removes the hook from its tensor,
+// if that still exists.
 func FreeHook(hook unsafe.Pointer, remove bool) { C.ct_free_hook(hook, boolean(remove)) }
 
-// SwapAnomaly sets anomaly detection for the whole process and returns what was set.
+// SwapAnomaly sets anomaly detection for the whole process and returns the previous settings.
 func SwapAnomaly(on, checkNaN bool) (formerOn, formerCheck bool) {
 	a, b := boolean(on), boolean(checkNaN)
 	C.ct_swap_anomaly(&a, &b)
@@ -82,41 +82,43 @@ const (
 	CheckpointNode = int32(C.CT_NODE_CHECKPOINT)
 )
 
-// Session is a backward pass that asks Go for the backward of such nodes.
+// Session is a backward pass that sends requests to Go for nodes whose backward is Go code.
 type Session = unsafe.Pointer
 
-// Request is what a pass asks; Node 0 means that it is over.
+// Request is a request of a backward pass. Node 0 means that the pass is over.
 type Request struct {
 	Node                       int64
 	GradMode                   bool
 	Inputs, Outputs, Gradients []Tensor // new references
 }
 
-// Defer makes outputs the results of a new node over inputs, and writes them into results.
+// Defer adds a node with the given inputs to the graph and writes outputs, as results of that node,
+// to results.
 func Defer(node int64, kind int32, inputs, outputs, results []Tensor) Code {
 	return Code(C.ct_defer(C.int64_t(node), C.int32_t(kind), handles(inputs), C.int64_t(len(inputs)), handles(outputs),
 		C.int64_t(len(outputs)), handles(results)))
 }
 
-// AddAfterGradient makes passes ask for node once they have added to the gradient of the leaf t;
-// the request has the leaf as its one input, and needs an answer without tensors.
+// AddAfterGradient makes backward passes send a request for node after each accumulation into the
+// gradient of the leaf t. The request has the leaf as its only input, and the answer has no
+// tensors.
 func AddAfterGradient(t Tensor, node int64) Code {
 	return Code(C.ct_add_after_gradient(t, C.int64_t(node)))
 }
 
-// RemoveAfterGradient takes that back; it does nothing where there is none.
+// RemoveAfterGradient undoes AddAfterGradient. It does nothing if the node was not added.
 func RemoveAfterGradient(t Tensor, node int64) Code {
 	return Code(C.ct_remove_after_gradient(t, C.int64_t(node)))
 }
 
-// DeadNodes writes the numbers of nodes that no graph holds any more, each once, and returns how
-// many it wrote.
+// DeadNodes writes the numbers of nodes that no graph refers to any more, each once, and returns
+// how many it wrote.
 func DeadNodes(nodes []int64) int {
 	return int(C.ct_dead_nodes(ints(nodes), C.int64_t(len(nodes))))
 }
 
-// StartBackward begins a pass: without inputs that of Backward, with inputs that of GradOf.
-// FinishBackward must follow, on the same thread.
+// StartBackward starts a backward pass: that of Backward without inputs, that of GradOf with
+// inputs. FinishBackward must follow on the same thread.
 func StartBackward(outputs, gradients, inputs []Tensor, retainGraph, createGraph, allowUnused bool,
 	session *Session) Code {
 	return Code(C.ct_start_backward(handles(outputs), C.int64_t(len(outputs)), handles(gradients), handles(inputs),
@@ -124,7 +126,7 @@ func StartBackward(outputs, gradients, inputs []Tensor, retainGraph, createGraph
 		boolean(retainGraph), boolean(createGraph), boolean(allowUnused), session))
 }
 
-// NextRequest waits until the pass asks something or is over.
+// NextRequest waits until the pass sends a request or is over.
 func NextRequest(session Session, out *Request) Code {
 	var c C.ct_request
 	code := Code(C.ct_next_request(session, &c))
@@ -142,25 +144,25 @@ func take(l C.ct_tensor_list) []Tensor {
 	return (&TensorList{unsafe.Pointer(l.items), int64(l.count)}).Take()
 }
 
-// Answer answers the request; a failure that is not empty ends the pass.
+// Answer answers the request; a non-empty failure ends the pass.
 func Answer(session Session, tensors []Tensor, failure string) {
 	C.ct_answer(session, handles(tensors), C.int64_t(len(tensors)), text(failure), C.int64_t(len(failure)))
 }
 
-// FinishBackward frees the session once the pass is over, writes the gradients of its inputs into
-// out, and fails as the pass did.
+// FinishBackward frees the session once the pass is over and writes the gradients of its inputs to
+// out. It fails if the pass failed.
 func FinishBackward(session Session, out []Tensor) Code {
 	return Code(C.ct_finish_backward(session, handles(out)))
 }
 
 // --- profiler.cc
 
-// StartProfiler begins to record what the calling thread runs.
+// StartProfiler starts recording the operators of the calling thread.
 func StartProfiler(shapes, memory bool) Code {
 	return Code(C.ct_start_profiler(boolean(shapes), boolean(memory)))
 }
 
-// StopProfiler ends the recording and writes it to a file.
+// StopProfiler stops recording and writes the trace to a file.
 func StopProfiler(path string) Code {
 	return Code(C.ct_stop_profiler(text(path), C.int64_t(len(path))))
 }

@@ -16,27 +16,27 @@ import (
 	"unsafe"
 )
 
-// machine is what there is to look at before CUDA's libraries are loaded, so that a test can be
-// another machine.
+// machine is the system as seen before CUDA's libraries are loaded; tests replace it.
 type machine struct {
 	os        string
 	exists    func(path string) bool
 	lookupEnv func(name string) (value string, set bool)
-	version   func() (int, error) // the CUDA version that the driver serves: 13000 is 13.0
-	gpus      func() (int, error) // how many the driver finds
+	version   func() (int, error) // the newest CUDA version that the driver supports: 13000 is 13.0
+	gpus      func() (int, error) // the number of GPUs that the driver finds
 }
 
 func here() machine {
 	return machine{runtime.GOOS, fileExists, os.LookupEnv, driverVersion, driverGPUs}
 }
 
-// libraries are where the driver's library may lie: where the system looks, and where WSL 2 and
-// containers put it.
+// libraries are the paths under which the driver's library is searched for: the system's search
+// path, then the folders used by WSL 2 and by containers.
 var libraries = []string{"libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1"}
 
 var errNoDriver = errors.New("libcuda.so.1 cannot be opened")
 
-// ask puts a question to the driver, wherever it is installed.
+// ask calls question with the path of the driver's library, and returns an error if the driver is
+// missing or fails.
 func ask(question func(path *C.char) C.int32_t) error {
 	for _, library := range libraries {
 		path := C.CString(library)
@@ -49,7 +49,7 @@ func ask(question func(path *C.char) C.int32_t) error {
 	return errNoDriver
 }
 
-// driverError is what the driver has answered instead of a number.
+// driverError converts a result code of the driver into an error.
 func driverError(code C.int32_t) error {
 	switch code {
 	case 0:
@@ -76,8 +76,8 @@ func driverGPUs() (int, error) {
 	return int(count), err
 }
 
-// DriverVersion is the CUDA version that the NVIDIA driver serves (13000: 13.0); 0: there is no
-// driver. It starts nothing.
+// DriverVersion returns the CUDA version that the NVIDIA driver supports (13000 is 13.0), or 0 if
+// there is no driver. It does not initialize CUDA.
 func DriverVersion() int {
 	version, err := driverVersion()
 	if err != nil {
@@ -86,7 +86,7 @@ func DriverVersion() int {
 	return version
 }
 
-// GPU is what the driver says of a GPU.
+// GPU is the driver's description of a GPU.
 type GPU struct {
 	Name            string
 	Major, Minor    int // compute capability
@@ -94,7 +94,7 @@ type GPU struct {
 	Memory          int64 // bytes
 }
 
-// ReadGPU asks the driver for GPU number index among the ones that CUDA_VISIBLE_DEVICES leaves.
+// ReadGPU asks the driver about GPU number index among those that CUDA_VISIBLE_DEVICES selects.
 func ReadGPU(index int) (GPU, error) {
 	var c C.ct_gpu
 	if err := ask(func(path *C.char) C.int32_t { return C.ct_driver_gpu(path, C.int32_t(index), &c) }); err != nil {
@@ -103,11 +103,12 @@ func ReadGPU(index int) (GPU, error) {
 	return GPU{C.GoString(&c.name[0]), int(c.major), int(c.minor), int(c.multiprocessors), int64(c.memory)}, nil
 }
 
-// hasGPU tells whether the kernel has a GPU of NVIDIA's: its driver's device, or that of WSL 2.
+// hasGPU reports whether the kernel has an NVIDIA GPU: the device of the NVIDIA driver or that of
+// WSL 2.
 func (m machine) hasGPU() bool { return m.exists("/dev/nvidiactl") || m.exists("/dev/dxg") }
 
-// noCUDA is why libtorch's CUDA libraries would find no GPU, in a sentence; empty: they are worth
-// loading. The folder is that of libtorch's libraries.
+// noCUDA returns the reason why libtorch's CUDA libraries would find no GPU, or the empty string if
+// they are worth loading. lib is the folder of libtorch's libraries.
 func (m machine) noCUDA(lib string) string {
 	if m.os != "linux" {
 		return "libtorch uses NVIDIA's GPUs on Linux only, and this is " + m.os
@@ -136,7 +137,7 @@ func (m machine) noCUDA(lib string) string {
 	return ""
 }
 
-// noGPU is why libtorch, with its CUDA libraries loaded, finds none.
+// noGPU returns the reason why libtorch finds no GPU although its CUDA libraries are loaded.
 func (m machine) noGPU() string {
 	n, err := m.gpus()
 	visible, set := m.lookupEnv("CUDA_VISIBLE_DEVICES")
@@ -151,8 +152,7 @@ func (m machine) noGPU() string {
 	return fmt.Sprintf("the NVIDIA driver finds %d GPUs, but libtorch cannot use them", n)
 }
 
-// NoGPU is why libtorch can use no GPU, in a sentence, for a libtorch that was loaded and finds
-// none.
+// NoGPU returns the reason why the loaded libtorch, which found no GPU, can use none.
 func (l Loaded) NoGPU() string {
 	switch {
 	case l.noCUDA != "":
@@ -168,9 +168,9 @@ var (
 	buildFile   = regexp.MustCompile(`(?m)^cuda\b[^=\n]*= '(\d+)\.\d+'`)
 )
 
-// neededCUDA is the CUDA version that a driver must serve for a libtorch, 13000 for 13.0: the first
-// of the major version that it was built with, by the name of its folder or the version.py of a
-// Python installation.
+// neededCUDA returns the oldest CUDA version that a driver must support for a libtorch, 13000 for
+// 13.0: the first of the major version that libtorch was built with. That version is found in the
+// name of libtorch's folder or in version.py of a Python installation.
 func neededCUDA(lib string) int {
 	root := filepath.Dir(lib)
 	found := buildFolder.FindStringSubmatch(filepath.Base(root))
@@ -188,7 +188,8 @@ func neededCUDA(lib string) int {
 
 func cudaName(version int) string { return fmt.Sprintf("%d.%d", version/1000, version%1000/10) }
 
-// driverFor is the first driver of a CUDA version, by the table of CUDA's release notes.
+// driverFor returns the oldest driver that supports a CUDA version, from the table in CUDA's
+// release notes.
 func driverFor(version int) string {
 	switch version / 1000 {
 	case 12:

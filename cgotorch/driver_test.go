@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWhyThereIsNoGPU is on one machine after the other.
+// TestWhyThereIsNoGPU simulates several machines.
 func TestWhyThereIsNoGPU(t *testing.T) {
 	const lib = "/home/x/libtorch-2.11.0-cu130/lib"
 	whole := machine{os: "linux", exists: func(string) bool { return true },
@@ -23,7 +23,7 @@ func TestWhyThereIsNoGPU(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		change func(m *machine)
-		want   string // empty: the CUDA libraries are loaded
+		want   string // empty if the CUDA libraries are loaded
 	}{
 		"all is there":         {func(*machine) {}, ""},
 		"one of two is chosen": {func(m *machine) { m.lookupEnv = variable("1") }, ""},
@@ -65,14 +65,15 @@ func TestWhyThereIsNoGPU(t *testing.T) {
 
 func TestABuildNeedsTheDriverOfItsCUDA(t *testing.T) {
 	root := t.TempDir()
-	assert.Equal(t, 13000, neededCUDA(filepath.Join(root, "lib")), "the pinned build's")
+	assert.Equal(t, 13000, neededCUDA(filepath.Join(root, "lib")), "the version of the pinned build")
 	assert.Equal(t, 12000, neededCUDA("/x/libtorch-2.11.0-cu128/lib"))
 	version := "__version__ = '2.11.0+cu126'\ndebug = False\ncuda: Optional[str] = '12.6'\nhip: Optional[str] = None\n"
 	require.NoError(t, os.WriteFile(filepath.Join(root, "version.py"), []byte(version), 0o600))
 	assert.Equal(t, 12000, neededCUDA(filepath.Join(root, "lib")), "of a Python installation")
 }
 
-// driver is a libcuda with two GPUs; VERSION and INIT are what it answers.
+// driver is the source of a libcuda with two GPUs; VERSION and INIT are the results that it
+// returns.
 const driver = `
 #include <stdio.h>
 #include <stddef.h>
@@ -85,7 +86,7 @@ int cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = 80ull << 30; retur
 int cuDeviceGetAttribute(int *v, int what, int device) { *v = what == 75 ? 9 : what == 76 ? 1 : 132; return 0; }
 `
 
-// fakeDriver compiles a libcuda.so.1 and has it found.
+// fakeDriver compiles a libcuda.so.1 and makes it the one that is found.
 func fakeDriver(t *testing.T, source string, defines ...string) {
 	t.Helper()
 	compiler := os.Getenv("CC")

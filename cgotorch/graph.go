@@ -11,16 +11,17 @@ import (
 	"unsafe"
 )
 
-// Graph is the address of a CUDA graph. [HasGraphs] must be true for all that is done with it.
+// Graph is the address of a CUDA graph. The functions for graphs need [HasGraphs].
 type Graph = unsafe.Pointer
 
-// Pool is a c10::MempoolId_t; the zero value stands for one that is made for a graph.
+// Pool is a c10::MempoolId_t; the zero value makes a graph create its own pool.
 type Pool struct{ First, Second uint64 }
 
-// graphsName is the file name of the library of what needs CUDA's headers.
+// graphsName returns the file name of the library with the code that needs CUDA's headers.
 func graphsName() string { return "libcgotorch_cuda-" + ABI + librarySuffix() }
 
-// loadGraphs opens it beside the shim, whose libtorch_cuda is loaded.
+// loadGraphs opens that library, which is in the same folder as the shim. libtorch_cuda must be
+// loaded.
 func loadGraphs(dir string) error {
 	path := filepath.Join(dir, graphsName())
 	if !fileExists(path) {
@@ -30,8 +31,8 @@ func loadGraphs(dir string) error {
 	return LoadGraphs(path)
 }
 
-// LoadGraphs opens a libcgotorch_cuda. [Load] does so where libtorch's CUDA libraries are loaded;
-// elsewhere it serves nothing but the test that it can be opened.
+// LoadGraphs opens a libcgotorch_cuda. [Load] does so if it loads libtorch's CUDA libraries.
+// Without them, it only serves a test that the library can be opened.
 func LoadGraphs(path string) error {
 	c := C.CString(path)
 	defer C.free(unsafe.Pointer(c))
@@ -42,14 +43,14 @@ func LoadGraphs(path string) error {
 	return nil
 }
 
-// HasGraphs tells whether there is a libcgotorch_cuda, or [PretendGraphs] was called.
+// HasGraphs reports whether libcgotorch_cuda is loaded or [PretendGraphs] was called.
 func HasGraphs() bool { return C.ct_has_graphs() != 0 }
 
-// NoGraphs is why there are none where libtorch uses GPUs.
+// NoGraphs returns the reason why CUDA graphs are not available although libtorch uses GPUs.
 func (l Loaded) NoGraphs() error { return l.noGraphs }
 
-// PretendGraphs is for tests: graphs of a CPU, which src/recorder.cc records and replays, in place
-// of CUDA's.
+// PretendGraphs replaces CUDA graphs by graphs of the CPU, which src/recorder.cc records and
+// replays. It is for tests.
 func PretendGraphs(on bool) {
 	pretended = on
 	C.ct_pretend_graphs(boolean(on))
@@ -57,57 +58,57 @@ func PretendGraphs(on bool) {
 
 var pretended bool
 
-// GraphsPretended tells whether the graphs are a CPU's.
+// GraphsPretended reports whether [PretendGraphs] is in effect.
 func GraphsPretended() bool { return pretended }
 
-// NewGraph makes a graph of a GPU that FreeGraph frees.
+// NewGraph makes a graph on a GPU, which FreeGraph frees.
 func NewGraph(index int, out *Graph) Code { return Code(C.ct_new_graph(C.int32_t(index), out)) }
 
-// RegisterGenerator has the draws of each replay continue where g is.
+// RegisterGenerator makes replays draw from g, each continuing from the current state of g.
 func RegisterGenerator(graph Graph, g Generator) Code {
 	return Code(C.ct_register_generator(graph, C.ct_generator(g)))
 }
 
-// BeginCapture records what this thread computes from now on.
+// BeginCapture starts recording the work of the calling thread.
 func BeginCapture(graph Graph, pool *Pool) Code {
 	return Code(C.ct_begin_capture(graph, (*C.ct_pool)(unsafe.Pointer(pool))))
 }
 
-// EndCapture ends it, on the thread that has begun; failed drops what was recorded.
+// EndCapture stops recording, on the same thread. If failed is true, the recording is discarded.
 func EndCapture(graph Graph, failed bool) Code {
 	return Code(C.ct_end_capture(graph, boolean(failed)))
 }
 
-// ReplayGraph computes what was recorded.
+// ReplayGraph runs the recorded work.
 func ReplayGraph(graph Graph) Code { return Code(C.ct_replay_graph(graph)) }
 
-// GraphPool is where its tensors lie.
+// GraphPool returns the memory pool of the graph's tensors.
 func GraphPool(graph Graph, out *Pool) Code {
 	return Code(C.ct_graph_pool(graph, (*C.ct_pool)(unsafe.Pointer(out))))
 }
 
-// ResetGraph forgets what was recorded.
+// ResetGraph discards the recorded work.
 func ResetGraph(graph Graph) Code { return Code(C.ct_reset_graph(graph)) }
 
-// GraphAt is what a cleanup knows of a graph.
+// GraphAt identifies a graph in a cleanup.
 type GraphAt struct {
 	Address  uintptr
-	Recorded bool // it was made under [PretendGraphs]
+	Recorded bool // made under [PretendGraphs]
 }
 
-// FreeGraph frees it, whether pretended graphs are still asked for or not.
+// FreeGraph frees a graph of either kind, whether or not [PretendGraphs] is still in effect.
 func FreeGraph(g GraphAt) {
 	C.ct_free_graph(*(*Graph)(unsafe.Pointer(&g.Address)), boolean(g.Recorded))
 }
 
-// SetSyncDebugMode says what becomes of calls that wait for the GPU: 0 nothing, 1 a warning, 2 an
-// error.
+// SetSyncDebugMode sets how calls that wait for the GPU are handled: 0 allows them, 1 warns, 2
+// makes them fail.
 func SetSyncDebugMode(mode int) Code { return Code(C.ct_set_sync_debug_mode(C.int32_t(mode))) }
 
-// SyncDebugMode reads it.
+// SyncDebugMode reads the mode set by SetSyncDebugMode.
 func SyncDebugMode(mode *int32) Code { return Code(C.ct_sync_debug_mode((*C.int32_t)(mode))) }
 
-// Places tells where the memory of each tensor is; an odd number is that of one that requires a
+// Places writes a number for the memory address of each tensor; it is odd if the tensor requires a
 // gradient.
 func Places(ts []Tensor, out []int64) {
 	if len(ts) > 0 {
@@ -115,7 +116,7 @@ func Places(ts []Tensor, out []int64) {
 	}
 }
 
-// SetGrads gives each tensor its gradient; nil removes it.
+// SetGrads sets the gradient of each tensor; nil removes it.
 func SetGrads(ts, grads []Tensor) Code {
 	return Code(C.ct_set_grads(handles(ts), handles(grads), C.int64_t(len(ts))))
 }

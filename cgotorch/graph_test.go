@@ -13,7 +13,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// make graphs names the library, which is built with CUDA's headers, and stands in for CUDA.
+// GOTRAINER_TEST_GRAPHS is set by make graphs to the library that it builds with CUDA's headers and
+// with stubs in place of CUDA.
 func TestTheLibraryOfGraphsOpens(t *testing.T) {
 	testenv.RequireTorch(t)
 	path := os.Getenv("GOTRAINER_TEST_GRAPHS")

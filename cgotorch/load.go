@@ -24,31 +24,32 @@ const ABI = C.CT_ABI
 // Wanted is the version of libtorch that the shim is written for.
 const Wanted = "2.11.0"
 
-// Loaded tells what [Load] opened.
+// Loaded describes what [Load] opened.
 type Loaded struct {
 	Library  string // path of the shim
 	LibTorch string // folder of libtorch's own libraries
 	Version  string // of libtorch
-	IntelMKL bool   // MKL takes its kernels for Intel's CPUs
+	IntelMKL bool   // MKL uses its kernels for Intel CPUs
 
-	cuda     bool   // there are CUDA libraries
-	noCUDA   string // why they were not loaded; empty: they were
-	noGraphs error  // why there are no CUDA graphs
+	cuda     bool   // libtorch has CUDA libraries
+	noCUDA   string // why they were not loaded; empty if they were
+	noGraphs error  // why CUDA graphs are not available
 }
 
-// ErrNotInstalled is the cause of a failure to find libtorch.
+// ErrNotInstalled is returned if libtorch is not found.
 var ErrNotInstalled = errors.New("libtorch is not installed")
 
 const remedy = "\n  to install it: make setup (in a checkout of gotrainer), or go run " +
 	"github.com/gotrainer/gotrainer/cmd/gotrainer@latest install"
 
-// LibraryName is the file name of the shim.
+// LibraryName returns the file name of the shim.
 func LibraryName() string { return "libcgotorch-" + ABI + librarySuffix() }
 
-// mklName is the file name of the library that tells MKL that every CPU is Intel's.
+// mklName returns the file name of the library that makes MKL treat every CPU as one from Intel.
 func mklName() string { return "libcgotorch_mkl-" + ABI + librarySuffix() }
 
-// generatorsName is the file name of the library by which a thread has generators of its own.
+// generatorsName returns the file name of the library that lets a thread have its own default
+// generators.
 func generatorsName() string { return "libcgotorch_generators-" + ABI + librarySuffix() }
 
 func librarySuffix() string {
@@ -58,7 +59,8 @@ func librarySuffix() string {
 	return ".so"
 }
 
-// InstallRoot is the per-user folder in which `make setup` and `gotrainer install` put libtorch.
+// InstallRoot returns the per-user folder in which `make setup` and `gotrainer install` put
+// libtorch.
 func InstallRoot() string {
 	if root := os.Getenv("GOTRAINER_HOME"); root != "" {
 		return root
@@ -73,7 +75,7 @@ func InstallRoot() string {
 	return filepath.Join(home, ".local", "share", "gotrainer")
 }
 
-// SearchPath lists the folders where the shim is looked for, in order.
+// SearchPath returns the folders in which the shim is searched for, in order.
 func SearchPath() []string {
 	if dir := os.Getenv("GOTRAINER_LIB"); dir != "" {
 		return []string{dir} // an explicit choice has no fallback
@@ -83,7 +85,8 @@ func SearchPath() []string {
 		dirs = append(dirs, filepath.Dir(exe), filepath.Join(filepath.Dir(exe), "lib"))
 	}
 	if root := InstallRoot(); root != "" {
-		builds, _ := fs.Glob(os.DirFS(root), "libtorch-*/lib") // of filepath, it would read root as a pattern too
+		// filepath.Glob would also interpret special characters in root.
+		builds, _ := fs.Glob(os.DirFS(root), "libtorch-*/lib")
 		for i, build := range builds {
 			builds[i] = filepath.Join(root, build)
 		}
@@ -94,8 +97,8 @@ func SearchPath() []string {
 	return append(dirs, "/usr/local/lib", "/usr/lib")
 }
 
-// rank puts a libtorch that LIBTORCH names first, then the CUDA build where there is a GPU, then
-// the CPU build.
+// rank orders builds: first that of LIBTORCH, then the CUDA build if there is a GPU, then the CPU
+// build.
 func rank(dir string, gpu bool) int {
 	name := filepath.Base(filepath.Dir(dir))
 	switch {
@@ -109,14 +112,14 @@ func rank(dir string, gpu bool) int {
 	return 3
 }
 
-// MKL says whether every CPU is Intel's to MKL: src/mkl_intel.c.
+// MKL says whether MKL is made to treat every CPU as one from Intel: src/mkl_intel.c.
 type MKL int
 
 // The ways to treat MKL.
 const (
-	NativeMKL       MKL = iota // it looks for itself
-	IntelMKL                   // every CPU is Intel's
-	IntelMKLIfThere            // so it is if the library that says so is beside the shim
+	NativeMKL       MKL = iota // MKL checks the CPU itself
+	IntelMKL                   // every CPU is treated as one from Intel
+	IntelMKLIfThere            // the same, if the library for it is in the shim's folder
 )
 
 // Load finds and opens the shim, and with it libtorch. It is not safe for concurrent use and must
@@ -174,7 +177,7 @@ func open(path string, mkl MKL) (Loaded, error) {
 	if cuda {
 		noCUDA = here().noCUDA(lib)
 	}
-	if cuda && noCUDA == "" { // else two gigabytes of libraries would find no GPU
+	if cuda && noCUDA == "" { // otherwise two gigabytes of libraries would find no GPU
 		for _, name := range []string{"libc10_cuda", "libtorch_cuda"} {
 			preload = append(preload, filepath.Join(lib, name+librarySuffix()))
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestInstallRootWhoseNameIsAPattern: the home of a user may have any name.
+// TestInstallRootWhoseNameIsAPattern: a user's home folder may have any name.
 func TestInstallRootWhoseNameIsAPattern(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "[1] home")
 	lib := filepath.Join(root, "libtorch-2.11.0-cpu", "lib")

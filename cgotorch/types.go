@@ -14,7 +14,7 @@ type Tensor = C.ct_tensor
 // Generator is the address of an at::Generator; nil means libtorch's default one.
 type Generator = C.ct_generator
 
-// TensorList is a list of new tensors that C allocated; [TensorList.Take] turns it into a slice.
+// TensorList is a list of new tensors that C allocated; [TensorList.Take] converts it to a slice.
 type TensorList struct {
 	items unsafe.Pointer
 	count int64
@@ -44,10 +44,10 @@ type Scalar struct {
 	Kind int64
 }
 
-// Double makes a Scalar of a float64.
+// Double returns the Scalar for a float64.
 func Double(v float64) Scalar { return Scalar{int64(math.Float64bits(v)), ScalarDouble} }
 
-// Int makes a Scalar of an integer.
+// Int returns the Scalar for an integer.
 func Int(v int64) Scalar { return Scalar{v, ScalarInt} }
 
 func (s Scalar) c() C.ct_scalar {
@@ -85,7 +85,7 @@ func ints(s []int64) *C.int64_t       { return (*C.int64_t)(unsafe.Pointer(unsaf
 func handles(s []Tensor) *C.ct_tensor { return (*C.ct_tensor)(unsafe.Pointer(unsafe.SliceData(s))) }
 func text(s string) *C.char           { return (*C.char)(unsafe.Pointer(unsafe.StringData(s))) }
 
-// optionalLen is -1 for a nil list: None.
+// optionalLen returns the length of an optional list, or -1 for nil, which means None.
 func optionalLen(s []int64) C.int64_t {
 	if s == nil {
 		return -1

@@ -14,5 +14,5 @@ static inline int32_t ct_is_amd(void) {
 */
 import "C"
 
-// IsAMD tells whether AMD made this CPU. It does not load libtorch.
+// IsAMD reports whether the CPU is made by AMD. It does not load libtorch.
 func IsAMD() bool { return C.ct_is_amd() != 0 }

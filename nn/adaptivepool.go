@@ -128,7 +128,7 @@ func adaptiveSize(op string, size Dims, n int) Dims {
 	return size
 }
 
-// first frees the second of two results.
+// first frees the second of two results and returns the first.
 func first(a, b torch.Tensor) torch.Tensor {
 	b.Free()
 	return a

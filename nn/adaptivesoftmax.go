@@ -24,7 +24,7 @@ type AdaptiveLogSoftmaxWithLoss struct {
 	Head *Linear      `module:"head"`
 	Tail []Sequential `module:"tail"`
 
-	cutoffs []int64 // where clusters end; the last is the number of classes
+	cutoffs []int64 // where clusters end; the last entry is the number of classes
 }
 
 // NewAdaptiveLogSoftmaxWithLoss makes an AdaptiveLogSoftmaxWithLoss of in features. The classes
@@ -71,11 +71,11 @@ func (a *AdaptiveLogSoftmaxWithLoss) Forward(x, target torch.Tensor) (output, lo
 	return output, torch.Return(func() torch.Tensor { return output.Neg().Mean(torch.DefaultDType) })
 }
 
-// logProbOf is the log-probability of each example's class.
+// logProbOf returns the log-probability of each example's target class.
 func (a *AdaptiveLogSoftmaxWithLoss) logProbOf(op string, x, target torch.Tensor) torch.Tensor {
 	batch := target.Size(0)
 	output := torch.TensorOptions{DType: x.DType(), Device: x.Device()}.Zeros(batch)
-	inHead := target.Clone() // the class in the head, or the cluster's place there
+	inHead := target.Clone() // the class if it is in the head, otherwise the head's output for its cluster
 	used := int64(0)
 	low := int64(0)
 	for i, high := range a.cutoffs {

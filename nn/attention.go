@@ -122,13 +122,15 @@ func (m *MultiheadAttention) ForwardWeights(query, key, value torch.Tensor, mask
 	return m.trace(query, y), weights
 }
 
-// attend is torch.nn.functional.multi_head_attention_forward, operator for operator.
+// attend is torch.nn.functional.multi_head_attention_forward, operator by operator.
 func (m *MultiheadAttention) attend(query, key, value torch.Tensor, mask AttentionMask, needWeights bool) (y,
 	weights torch.Tensor) {
 	m.check(query, key, value, mask)
 	batched := query.Dim() == 3
 	switch {
-	case !batched: // PyTorch makes three tensors even of one, so nothing is projected together
+	// For an unbatched input, PyTorch makes three tensors even if the arguments are one and the
+	// same, and so does not combine the projections.
+	case !batched:
 		query, key, value = query.Unsqueeze(1), key.Unsqueeze(1), value.Unsqueeze(1)
 	case m.BatchFirst:
 		query, key, value = together(query, key, value, func(t torch.Tensor) torch.Tensor { return t.Transpose(1, 0) })
@@ -185,14 +187,14 @@ func (m *MultiheadAttention) attend(query, key, value torch.Tensor, mask Attenti
 	return y, weights
 }
 
-// hiddenKeys are the masks of an [AttentionMask] as numbers that are added to the scores.
+// hiddenKeys are the masks of an [AttentionMask] as floats that are added to the scores.
 type hiddenKeys struct {
 	scores  torch.Tensor // [1 or N*heads, L, S]
 	padding torch.Tensor // [N, S]
-	causal  bool         // and no other mask: the kernel knows it
+	causal  bool         // there is no other mask, so that the kernel can apply it
 }
 
-// masks are those of a query [L, N, E] and S keys.
+// masks converts mask for a query [L, N, E] and S keys.
 func (m *MultiheadAttention) masks(query torch.Tensor, S int64, mask AttentionMask, batched,
 	needWeights bool) hiddenKeys {
 	h := hiddenKeys{causal: mask.Causal, padding: additive(mask.KeyPadding, query.DType())}
@@ -211,7 +213,7 @@ func (m *MultiheadAttention) masks(query torch.Tensor, S int64, mask AttentionMa
 	return h
 }
 
-// extend lets all queries see one more key.
+// extend adds one more key, visible to all queries.
 func (h *hiddenKeys) extend() {
 	if h.scores.Defined() {
 		h.scores = h.scores.Pad(0, 0, 1)
@@ -221,7 +223,8 @@ func (h *hiddenKeys) extend() {
 	}
 }
 
-// merged is what is added to the scores of N examples and S keys; undefined if nothing is.
+// merged returns the sum of both masks for N examples and S keys, or the undefined tensor if there
+// are none.
 func (h *hiddenKeys) merged(N, heads, S int64) torch.Tensor {
 	if !h.padding.Defined() {
 		return h.scores
@@ -233,7 +236,7 @@ func (h *hiddenKeys) merged(N, heads, S int64) torch.Tensor {
 	return h.scores.Add(padding)
 }
 
-// weighted computes the attention weights of q [N*heads, L, D], and the values under them.
+// weighted computes the attention weights for q [N*heads, L, D], and the values weighted by them.
 func weighted(q, k, v, scores torch.Tensor, dropout float64) (y, weights torch.Tensor) {
 	q = q.MulScalar(math.Sqrt(1 / float64(q.Size(-1))))
 	if scores.Defined() {
@@ -248,7 +251,7 @@ func weighted(q, k, v, scores torch.Tensor, dropout float64) (y, weights torch.T
 	return weights.BMM(v), weights
 }
 
-// check refuses shapes before they fail somewhere within.
+// check panics with a clear error if the shapes do not fit.
 func (m *MultiheadAttention) check(query, key, value torch.Tensor, mask AttentionMask) {
 	refuse := func(format string, args ...any) {
 		panic(torch.Errorf("nn.MultiheadAttention", torch.ErrInvalid, format, args...))
@@ -296,7 +299,8 @@ func (m *MultiheadAttention) check(query, key, value torch.Tensor, mask Attentio
 	}
 }
 
-// project computes the inner queries, keys and values, in as few products as PyTorch.
+// project computes the projected queries, keys and values with as few matrix products as PyTorch
+// does.
 func (m *MultiheadAttention) project(query, key, value torch.Tensor) (q, k, v torch.Tensor) {
 	E := query.Size(-1)
 	parts := func(sizes ...int64) (weights, biases []torch.Tensor) {
@@ -312,7 +316,8 @@ func (m *MultiheadAttention) project(query, key, value torch.Tensor) (q, k, v to
 		}
 		return weights, biases
 	}
-	// stacked makes n contiguous tensors of one with n*E features.
+	// stacked splits a tensor with n*E features into n contiguous tensors, stacked along a new
+	// first dimension.
 	stacked := func(t torch.Tensor, n int64) torch.Tensor {
 		shape := append(t.Shape()[:t.Dim()-1], n, E)
 		return t.View(shape...).Unsqueeze(0).Transpose(0, -2).SqueezeDim(-2).Contiguous()
@@ -333,7 +338,7 @@ func (m *MultiheadAttention) project(query, key, value torch.Tensor) (q, k, v to
 	return query.Linear(w[0], b[0]), key.Linear(w[1], b[1]), value.Linear(w[2], b[2])
 }
 
-// together changes three tensors; equal ones stay equal.
+// together applies f to three tensors. Arguments that are the same tensor stay the same tensor.
 func together(query, key, value torch.Tensor, f func(torch.Tensor) torch.Tensor) (q, k, v torch.Tensor) {
 	q = f(query)
 	if k = q; !key.Is(query) {
@@ -345,7 +350,8 @@ func together(query, key, value torch.Tensor, f func(torch.Tensor) torch.Tensor)
 	return q, k, v
 }
 
-// additive makes minus infinity of what a bool mask hides.
+// additive converts a bool mask into a mask to be added: minus infinity where it hides, and 0
+// elsewhere.
 func additive(mask torch.Tensor, dtype torch.DType) torch.Tensor {
 	if !mask.Defined() || mask.DType().IsFloatingPoint() {
 		return mask

@@ -26,7 +26,7 @@ func TestCausalIsTheCausalMask(t *testing.T) {
 		x := torch.Randn(5, 2, 8)
 		for name, o := range map[string]*nn.MultiheadAttentionOptions{
 			"plain":              nil,
-			"with appended keys": {AddBiasKV: true, AddZeroAttn: true}, // which all queries see
+			"with appended keys": {AddBiasKV: true, AddZeroAttn: true}, // visible to all queries
 		} {
 			m := nn.NewMultiheadAttention(8, 2, o)
 			masked := m.Forward(x, x, x, nn.AttentionMask{Mask: nn.CausalMask(5, torch.TensorOptions{})})
@@ -35,8 +35,8 @@ func TestCausalIsTheCausalMask(t *testing.T) {
 	})
 }
 
-// PyTorch projects a batch at once where query, key and value are one tensor, but makes three tensors
-// of one without a batch: its bits are those of three products.
+// If query, key and value are the same tensor, PyTorch projects a batch with a single product.
+// Without a batch it makes three tensors first, so its bits are those of three products.
 func TestAttentionWithoutABatchProjectsEachInputByItself(t *testing.T) {
 	testenv.RequireTorch(t)
 	torch.Scope(func() {

@@ -8,7 +8,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// What the layers cost beside their operators: the product of this Linear is as good as free.
+// The overhead of layers over their operators: the product of this Linear costs almost nothing.
 func BenchmarkForward(b *testing.B) {
 	testenv.RequireTorch(b)
 	linear := nn.NewLinear(4, 4, nil)
@@ -32,7 +32,7 @@ func BenchmarkForward(b *testing.B) {
 	}
 }
 
-// Listing parameters happens once per optimizer or file, yet should not be felt.
+// Parameters are listed only once per optimizer or file, but that should not be noticeable either.
 func BenchmarkParams(b *testing.B) {
 	testenv.RequireTorch(b)
 	var model nn.Sequential

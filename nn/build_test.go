@@ -10,8 +10,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// spec is how a golden file names its module: a constructor or a type, positional arguments, and
-// the Go names of its options.
+// spec describes a module in a golden file: a constructor or a type, positional arguments, and
+// options by the names of their Go fields.
 type spec struct {
 	Type    string
 	Args    []json.RawMessage
@@ -59,7 +59,7 @@ var constructors = map[string]any{
 	"WeightNorm": nn.NewWeightNorm, "SpectralNorm": nn.NewSpectralNorm,
 }
 
-// literals are the modules that need no constructor.
+// literals are the modules that have no constructor.
 var literals = map[string]any{
 	"ReLU": nn.ReLU{}, "SiLU": nn.SiLU{}, "Tanh": nn.Tanh{}, "Sigmoid": nn.Sigmoid{}, "GELU": nn.GELU{},
 	"Identity": nn.Identity{},
@@ -92,7 +92,7 @@ var literals = map[string]any{
 	"TripletMarginWithDistanceLoss": nn.TripletMarginWithDistanceLoss{},
 }
 
-// build makes the module that a spec names; in has the tensors that options may name.
+// build makes the module that a spec describes. in contains the tensors that options refer to.
 func build(s spec, in map[string]torch.Tensor) any {
 	if s.Type == "Sequential" {
 		var layers nn.Sequential
@@ -146,8 +146,8 @@ func (s spec) fillOptions(v reflect.Value, in map[string]torch.Tensor) {
 	}
 }
 
-// fill sets v to what JSON says: a tensor by its name, a module by its spec, a struct of such, or a
-// plain value.
+// fill sets v to a value described by JSON: a tensor by its name, a module by its spec, a struct of
+// such values, or a plain value.
 func fill(v reflect.Value, raw json.RawMessage, in map[string]torch.Tensor) {
 	switch {
 	case bytes.Equal(raw, []byte("null")):

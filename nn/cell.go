@@ -44,8 +44,8 @@ func newCell(op string, gates, in, hidden int64, o CellOptions) Cell {
 	return c
 }
 
-// step runs an operator on an input, [N, in] or [in], and states, [N, hidden] or [hidden],
-// undefined for zeros.
+// step runs an operator on an input, [N, in] or [in], and states, [N, hidden] or [hidden].
+// Undefined states mean zeros.
 func (c *Cell) step(name, op string, x torch.Tensor, states ...torch.Tensor) (out []torch.Tensor) {
 	given, shape := x, x.Shape()
 	if d := len(shape); d != 1 && d != 2 {
@@ -53,7 +53,7 @@ func (c *Cell) step(name, op string, x torch.Tensor, states ...torch.Tensor) (ou
 			shape))
 	}
 	unbatched := len(shape) == 1
-	var made []torch.Tensor // by us, for the call
+	var made []torch.Tensor // temporaries of this call
 	temporary := func(t torch.Tensor) torch.Tensor { made = append(made, t); return t }
 	if unbatched {
 		x = temporary(x.Unsqueeze(0))

@@ -95,11 +95,11 @@ func (c *Conv3d) Forward(x torch.Tensor) torch.Tensor {
 	return c.trace(x, c.border.convolve(functional.Conv3d, x, c.Weight, c.Bias, c.Options))
 }
 
-// border is padding that a convolution does not do itself.
+// border is padding that needs more than the convolution's own zero padding.
 type border struct {
 	same bool               // let libtorch compute the padding
-	mode functional.PadMode // empty: zeros, which the convolution adds itself
-	pad  []int64            // for functional.Pad, with a mode
+	mode functional.PadMode // empty means zeros, which the convolution adds itself
+	pad  []int64            // arguments of functional.Pad if there is a mode
 }
 
 func (b *border) simple() bool { return !b.same && b.mode == "" }
@@ -127,7 +127,7 @@ func newConv(op string, dims int, in, out int64, kernel Dims, o ConvOptions) (we
 	return weight, bias, call, edge
 }
 
-// planConv is newConv without its weights.
+// planConv does what newConv does, except creating the weights.
 func planConv(op string, dims int, in, out int64, kernel Dims, o ConvOptions) (all Dims, call torch.ConvOptions,
 	edge border) {
 	groups := cmp.Or(o.Groups, 1)
@@ -173,8 +173,8 @@ func newBorder(op string, o ConvOptions, kernel Dims, call torch.ConvOptions) bo
 	return b
 }
 
-// checkConv checks what all convolutions have in common and returns a number for every dimension of
-// the kernel.
+// checkConv checks the arguments that all convolutions share and returns the kernel's size in each
+// dimension.
 func checkConv(op string, dims int, in, out, groups int64, kernel Dims) Dims {
 	mustBePositive(op, "in", in)
 	mustBePositive(op, "out", out)
@@ -194,12 +194,13 @@ func convWeights(f torch.TensorOptions, noBias bool, out int64, shape []int64) (
 	return resetWeights(weight, bias, f.Generator)
 }
 
-// spread gives every dimension its number: a single one stands for all, none means the default.
+// spread returns n numbers: a single number in d applies to all dimensions, and an empty d means
+// the default.
 func spread(op, name string, d Dims, standard int64, n int) Dims {
 	return dims.Spread("nn."+op, name, d, standard, n)
 }
 
-// window is [spread] for a kernel's size, which has no default.
+// window is like [spread] for the size of a kernel, which has no default.
 func window(op string, kernel Dims, n int) Dims {
 	kernel = dims.Required("nn."+op, "the kernel", kernel, n)
 	for _, k := range kernel {

@@ -34,7 +34,7 @@ func Numbers(m any) (list []torch.Named) {
 	return list
 }
 
-// fixedDTypes are the tensors of modules that are [FixedDType].
+// fixedDTypes returns the buffers of modules that are [FixedDType].
 func fixedDTypes(m any) map[torch.Tensor]bool {
 	fixed := map[torch.Tensor]bool{}
 	each(m, func(n node) {
@@ -76,7 +76,7 @@ func convert(m any, f func(torch.Tensor) torch.Tensor) {
 					continue // nothing changes
 				}
 				grad := t.Tensor.Grad()
-				t.Tensor.SetGrad(torch.Tensor{}) // which would not fit its tensor for a moment
+				t.Tensor.SetGrad(torch.Tensor{}) // the gradient would not match its tensor between the two calls
 				t.Tensor.SetData_(value)
 				if grad.Defined() {
 					t.Tensor.SetGrad(f(grad))

@@ -33,13 +33,13 @@ func TestToKeepsTheTensorsAndTheirGradients(t *testing.T) {
 	for _, b := range nn.Buffers(m) {
 		want := torch.Float64
 		if path.Ext(b.Name) == ".num_batches_tracked" {
-			want = torch.Int64 // integers stay integers
+			want = torch.Int64 // integers are not converted
 		}
 		if b.Tensor.DType() != want {
 			t.Errorf("%s is %s, want %s", b.Name, b.Tensor.DType(), want)
 		}
 	}
-	m.Forward(x.ToDType(torch.Float64)).Sum(0).Backward() // adds to the gradients of another dtype than before
+	m.Forward(x.ToDType(torch.Float64)).Sum(0).Backward() // accumulates into gradients that had another dtype before
 	nn.ToDevice(m, torch.CPU)
 	nn.To(m, torch.TensorOptions{})
 	if d := before[0].Tensor.DType(); d != torch.Float64 {

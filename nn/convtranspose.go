@@ -36,7 +36,7 @@ func newConvTranspose(op string, dims int, in, out int64, kernel Dims, o ConvTra
 	return c
 }
 
-// planConvTranspose is newConvTranspose without its weights.
+// planConvTranspose does what newConvTranspose does, except creating the weights.
 func planConvTranspose(op string, dims int, in, out int64, kernel Dims, o ConvTransposeOptions) (all Dims,
 	call functional.ConvTransposeOptions) {
 	groups := cmp.Or(o.Groups, 1)
@@ -49,7 +49,7 @@ func planConvTranspose(op string, dims int, in, out int64, kernel Dims, o ConvTr
 	}
 }
 
-// withSize returns the options whose OutputPadding gives the output this size.
+// withSize returns the options with the OutputPadding that gives the output the wanted size.
 func (c *ConvTranspose) withSize(op string, x torch.Tensor, size Dims) functional.ConvTransposeOptions {
 	o := c.Options
 	dims := len(o.Stride)

@@ -31,7 +31,8 @@ func Defer(build func()) { later.Defer(build) }
 // other than by package nn/initialize, or is not in a field.
 func Materialize(m any) error {
 	return torch.Try(func() {
-		fields, listed := ParamFields(m) // parameters that are in no field are left below
+		// Parameters that are not in a field are handled below.
+		fields, listed := ParamFields(m)
 		drawn := map[torch.Tensor]torch.Tensor{}
 		for _, f := range fields {
 			t := *f.Tensor
@@ -60,5 +61,5 @@ func Materialize(m any) error {
 	})
 }
 
-// gone reports whether a parameter was freed, as by a unit of dist/shard.
+// gone reports whether a parameter has been freed, for example by a unit of dist/shard.
 func gone(t torch.Tensor) bool { return torch.Try(func() { t.NeedsGrad() }) != nil }

@@ -12,7 +12,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// deferrable has each kind of what is left for later, and some that is not.
+// deferrable contains every kind of parameter whose initialization is postponed, and some that are
+// not postponed.
 type deferrable struct {
 	Embed     *nn.Embedding          `module:"embed"`
 	Padded    *nn.Embedding          `module:"padded"`
@@ -34,7 +35,7 @@ func newDeferrable() *deferrable {
 	}
 	m.Tied = nn.NewLinear(64, 300, nil)
 	m.Tied.Weight = m.Embed.Weight
-	initialize.Normal(m.Linears[1].Weight, 0, 0.02, nil) // again, as models do that have a distribution of their own
+	initialize.Normal(m.Linears[1].Weight, 0, 0.02, nil) // again, as models with their own initialization do
 	initialize.Orthogonal(m.Linears[2].Weight, 1, nil)
 	initialize.TruncNormal(m.Attention.InProjWeight, 0, 1, -2, 2, nil)
 	initialize.Zeros(m.Attention.OutProj.Weight)
@@ -51,7 +52,7 @@ func TestDeferredParametersHaveTheValuesOfTheSeed(t *testing.T) {
 	torch.ManualSeed(7)
 	var got *deferrable
 	nn.Defer(func() { got = newDeferrable() })
-	assert.True(t, torch.Rand(3).Equal(next), "the generator moves as ever")
+	assert.True(t, torch.Rand(3).Equal(next), "the generator has advanced as usual")
 	state := torch.DefaultGenerator(torch.CPU).State()
 
 	without := map[string]bool{}
@@ -65,11 +66,11 @@ func TestDeferredParametersHaveTheValuesOfTheSeed(t *testing.T) {
 		"linears.2.weight": true}, without)
 	assert.Panics(t, func() { got.Linears[0].Weight.Detach().Bytes() }, "it has no values yet")
 
-	for i := len(got.Linears) - 1; i >= 0; i-- { // in any order, and by parts
+	for i := len(got.Linears) - 1; i >= 0; i-- { // in any order and in parts
 		require.NoError(t, nn.Materialize(got.Linears[i]))
 	}
 	require.NoError(t, nn.Materialize(got))
-	require.NoError(t, nn.Materialize(got), "there is nothing left to do")
+	require.NoError(t, nn.Materialize(got), "nothing is left to do")
 	assert.Equal(t, state, torch.DefaultGenerator(torch.CPU).State())
 	assert.Equal(t, got.Embed.Weight, got.Tied.Weight)
 	params := nn.StateDict(got)
@@ -90,7 +91,8 @@ func TestADeferredParameterThatWasChangedOtherwiseIsNamed(t *testing.T) {
 	assert.ErrorContains(t, torch.Try(func() { initialize.Zeros(l.Weight.Detach().Narrow(0, 0, 3)) }), "has no memory")
 }
 
-// A Transformer copies its layers and draws them again; an encoder's layers keep the numbers.
+// A Transformer copies its layers and draws them again; the layers of an encoder keep the copied
+// values.
 func TestDeferredCopiesOfLayers(t *testing.T) {
 	testenv.RequireTorch(t)
 	for name, build := range map[string]func() any{

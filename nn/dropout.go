@@ -20,7 +20,8 @@ func NewDropout(p float64) *Dropout {
 
 // Forward returns x itself in evaluation mode.
 func (d *Dropout) Forward(x torch.Tensor) torch.Tensor {
-	if d.P == 0 || !d.Training() { // libtorch would return x under a second handle, which would hold its memory longer
+	// libtorch would return x under a second handle, which would keep its memory alive for longer.
+	if d.P == 0 || !d.Training() {
 		return x
 	}
 	return x.Dropout(d.P, true)

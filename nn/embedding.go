@@ -98,7 +98,7 @@ func (e *Embedding) look(x torch.Tensor) torch.Tensor {
 	return x.Embedding(e.Weight, padding)
 }
 
-// drawEmbedding makes the weight of an embedding, whose row at padding is zeros.
+// drawEmbedding draws the weight of an embedding; the row at padding is zeros.
 func drawEmbedding(op string, words, dim int64, padding *int64, f torch.TensorOptions) torch.Tensor {
 	mustBePositive(op, "words", words)
 	mustBePositive(op, "dim", dim)
@@ -112,7 +112,7 @@ func drawEmbedding(op string, words, dim int64, padding *int64, f torch.TensorOp
 	return Parameter(weight)
 }
 
-// mustBeRow checks a PaddingIdx.
+// mustBeRow panics if a PaddingIdx is out of range.
 func mustBeRow(op string, padding *int64, words int64) {
 	if padding != nil && (*padding < -words || *padding >= words) {
 		panic(torch.Errorf("nn."+op, torch.ErrIndex, "PaddingIdx %d is out of range: there are %d words", *padding,

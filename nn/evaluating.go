@@ -2,21 +2,22 @@ package nn
 
 import "sync"
 
-// switchable is a module with a mode, such as one that embeds [Mode].
+// switchable is a module that can be switched between training and evaluation mode, such as one
+// that embeds [Mode].
 type switchable interface {
 	Training() bool
 	SetTraining(on bool)
 }
 
-// evaluating counts the calls of [Evaluating] that hold a module, by the module, so that of several
-// calls at a time the last one to end gives back training mode. A module that was in evaluation
-// mode is not in it.
+// evaluating counts, for each module, how many calls of [Evaluating] are holding it in evaluation
+// mode, so that of several concurrent calls the last one to end restores training mode. A module
+// that was already in evaluation mode is not counted.
 var evaluating = struct {
 	sync.Mutex
 	calls map[identity]int
 }{calls: map[identity]int{}}
 
-// held is a module that a call has to give back.
+// held is a module whose training mode a call has to restore.
 type held struct {
 	id     identity
 	module switchable
@@ -24,16 +25,16 @@ type held struct {
 
 // Evaluating runs f with m and all modules in it in evaluation mode, and then restores the mode of
 // each, to use a model in the middle of training. Several goroutines may do so at once, even on
-// models that share modules: the last one to finish restores training mode. Meanwhile nobody may
-// train the model or call [SetTraining] on it.
+// models that share modules: the last one to finish restores training mode. Meanwhile the model
+// must not be trained, nor [SetTraining] be called on it.
 func Evaluating(m any, f func()) {
 	modules := hold(m)
 	defer release(modules)
 	f()
 }
 
-// hold switches the modules in m to evaluation mode and returns those that were not in it, or that
-// are in it only because another call holds them.
+// hold switches the modules in m to evaluation mode. It returns those that were in training mode or
+// are held by another call.
 func hold(m any) (modules []held) {
 	var all []held
 	each(m, func(n node) {
@@ -57,7 +58,7 @@ func hold(m any) (modules []held) {
 	return modules
 }
 
-// release gives back training mode to the modules that no other call holds.
+// release restores training mode for the modules that no other call holds.
 func release(modules []held) {
 	evaluating.Lock()
 	defer evaluating.Unlock()

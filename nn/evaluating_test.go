@@ -25,8 +25,8 @@ func TestEvaluatingLeavesEachModuleInItsMode(t *testing.T) {
 	assert.False(t, frozen.Training())
 }
 
-// TestTheLastCallOfEvaluatingToEndGivesBackTraining has two calls at a time, of models that share
-// a module.
+// TestTheLastCallOfEvaluatingToEndGivesBackTraining makes two concurrent calls for models that
+// share a module.
 func TestTheLastCallOfEvaluatingToEndGivesBackTraining(t *testing.T) {
 	testenv.RequireTorch(t)
 	first, shared, second := nn.NewDropout(0.5), nn.NewDropout(0.5), nn.NewDropout(0.5)

@@ -132,8 +132,8 @@ func ExampleMultiheadAttention() {
 	// tensor([True, True, True])
 }
 
-// A lazy layer takes the number of its features from its first input, so that nobody has to work it
-// out behind convolutions.
+// A lazy layer takes the number of its features from its first input, so that it need not be
+// computed for a layer after convolutions.
 func ExampleLazy() {
 	net := nn.Sequential{
 		nn.NewConv2d(1, 4, nn.Dims{3}, nil),

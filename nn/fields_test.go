@@ -21,7 +21,7 @@ func TestAModuleComputesWithWhatItsFieldsHold(t *testing.T) {
 	for _, f := range fields {
 		names = append(names, f.Name)
 	}
-	assert.Equal(t, []string{"0.weight", "0.bias", "1.weight", "1.bias"}, names, "shared and undefined ones too")
+	assert.Equal(t, []string{"0.weight", "0.bias", "1.weight", "1.bias"}, names, "including shared and undefined tensors")
 	*fields[2].Tensor = torch.Zeros(2, 2)
 	assert.Zero(t, layers[1].Forward(torch.Ones(1, 2)).Abs().Sum(torch.DefaultDType).Item())
 	_, err = nn.ParamFields([]any{layers[0], nn.NewLSTM(2, 2, nil)})

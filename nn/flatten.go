@@ -2,14 +2,14 @@ package nn
 
 import "github.com/gotrainer/gotrainer/torch"
 
-// cudnnMode is cuDNN's number of each kind of recurrent layer.
+// cudnnMode maps each kind of recurrent layer to cuDNN's number.
 var cudnnMode = map[string]int64{"RNNrelu": 0, "RNNtanh": 1, "LSTM": 2, "GRU": 3}
 
-// FlattenParameters lays the weights of an [RNN], [LSTM] or [GRU] that are on a GPU behind one
-// another in one block of its memory: RNNBase.flatten_parameters. cuDNN, which wants them so, would
-// copy them at every call. On the CPU, and for weights of several dtypes or one that cuDNN does not
-// know, it does nothing. [To] and [ToDevice] call it. Values, names and identity of the parameters
-// stay.
+// FlattenParameters stores the weights of an [RNN], [LSTM] or [GRU] that are on a GPU contiguously
+// in one block of memory: RNNBase.flatten_parameters. Otherwise cuDNN, which needs them in that
+// form, would copy them at every call. On the CPU, and for weights of several dtypes or of one that
+// cuDNN does not support, it does nothing. [To] and [ToDevice] call it. The values, names and
+// identity of the parameters do not change.
 func (r *recurrent) FlattenParameters() {
 	dtype := r.weights[0].DType()
 	for _, w := range r.weights {
@@ -18,7 +18,7 @@ func (r *recurrent) FlattenParameters() {
 		}
 	}
 	switch dtype {
-	case torch.Float16, torch.Float32, torch.Float64: // what PyTorch gives to it
+	case torch.Float16, torch.Float32, torch.Float64: // the dtypes that PyTorch passes to cuDNN
 	default:
 		return
 	}
@@ -41,7 +41,7 @@ func (r *recurrent) FlattenParameters() {
 	})
 }
 
-// flatten calls FlattenParameters of the recurrent layers of a module.
+// flatten calls FlattenParameters of all recurrent layers in a module.
 func flatten(m any) {
 	for _, n := range Modules(m) {
 		if r, ok := n.Module.(interface{ FlattenParameters() }); ok {

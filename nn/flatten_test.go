@@ -9,7 +9,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// flattenable are recurrent layers of each form of weights.
+// flattenable returns recurrent layers with every combination of weights.
 func flattenable() map[string]interface {
 	nn.Layer
 	FlattenParameters()
@@ -42,7 +42,7 @@ func TestFlatteningOnTheCPUChangesNothing(t *testing.T) {
 	}
 }
 
-// On a GPU values, gradients and what is computed stay.
+// On a GPU, values, gradients and outputs stay the same.
 func TestFlatteningOnAGPUKeepsTheValues(t *testing.T) {
 	testenv.RequireCUDA(t)
 	for name, layer := range flattenable() {

@@ -24,13 +24,13 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m))
 }
 
-// about is the metadata of a golden file; testdata/case.py tells what it means.
+// about is the metadata of a golden file; testdata/case.py describes the fields.
 type about struct {
 	Module        spec
 	Params, State []string
 	Forwards      int
 	Inputs        []string // with gradients
-	Method        string   // empty: Forward, or ForwardState where states can be given
+	Method        string   // empty means Forward, or ForwardState if the module has it
 	Call          []json.RawMessage
 }
 
@@ -43,8 +43,8 @@ func read[T any](raw []byte) T {
 	return v
 }
 
-// forward calls a module's method on the tensors of a case and returns its results under the names
-// of the scripts.
+// forward calls a module's method on the tensors of a case and returns the results under the names
+// that the scripts use.
 func forward(m any, a about, in map[string]torch.Tensor) map[string]torch.Tensor {
 	method := a.Method
 	if method == "" {
@@ -69,13 +69,13 @@ func forward(m any, a about, in map[string]torch.Tensor) map[string]torch.Tensor
 	return out
 }
 
-// compare demands the same bits where the machine can give them.
+// compare compares bit for bit on machines that reproduce the recorded bits.
 func compare(t *testing.T, name string, got, want torch.Tensor) {
 	t.Helper()
 	golden.Recorded(t, name, got, want)
 }
 
-// section returns the tensors whose names begin with a prefix, by the rest.
+// section returns the tensors whose names start with a prefix, by the rest of the name.
 func section(g *golden.File, prefix string) []torch.Named {
 	var ts []torch.Named
 	for _, name := range g.Names() {
@@ -133,7 +133,7 @@ func testCase(t *testing.T, g *golden.File) {
 		t.Helper()
 		if sum := sha256.Sum256(torch.DefaultGenerator(torch.CPU).State()); !slices.Equal(sum[:],
 			g.Tensor(name).Bytes()) {
-			t.Errorf("%s: the generator is elsewhere", name)
+			t.Errorf("%s: the generator has another state", name)
 		}
 	}
 	rng("init.rng")

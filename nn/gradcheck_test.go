@@ -12,7 +12,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// notTheDerivative are cases whose gradient is not the derivative, on purpose, in PyTorch as here.
+// notTheDerivative lists cases whose gradient intentionally is not the derivative, as in PyTorch.
 var notTheDerivative = map[string]string{
 	"gaussiannllloss_row":        "the limit of the variance is set outside of autograd",
 	"embedding_padding":          "the padding row gets no gradient",
@@ -52,7 +52,7 @@ func TestGradientsAreFiniteDifferences(t *testing.T) {
 	}
 }
 
-// checkGradients runs a case in float64, and tells whether it has gradients.
+// checkGradients runs a case in float64 and reports whether it has gradients.
 func checkGradients(t *testing.T, g *golden.File) bool {
 	about := read[about]([]byte(g.Metadata["case"]))
 	in := map[string]torch.Tensor{}
@@ -69,7 +69,7 @@ func checkGradients(t *testing.T, g *golden.File) bool {
 	}
 	nn.To(m, torch.TensorOptions{DType: torch.Float64})
 	if about.Module.Type == "SpectralNorm" {
-		nn.SetTraining(m, false) // every Forward of training moves the singular vectors
+		nn.SetTraining(m, false) // in training, every Forward updates the singular vectors
 	}
 	leaves := nn.Params(m)
 	for _, name := range about.Inputs {

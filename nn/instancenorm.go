@@ -33,7 +33,7 @@ type InstanceNorm struct {
 	Momentum float64
 
 	channels int64
-	dims     int // behind the channels
+	dims     int // the number of dimensions after the channels
 
 	traced
 }

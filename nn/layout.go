@@ -9,16 +9,16 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// layout is what the tags of a struct type say. It is found once per type.
+// layout is the decoded tags of a struct type. It is computed once per type.
 type layout struct{ params, buffers, children []field }
 
 func (l *layout) empty() bool { return len(l.params)+len(l.buffers)+len(l.children) == 0 }
 
 type field struct {
 	name  string
-	index []int // as in reflect.Value.FieldByIndex
+	index []int // for reflect.Value.FieldByIndex
 
-	nonPersistent, optional bool // of a buffer
+	nonPersistent, optional bool // options of a buffer
 }
 
 var (
@@ -30,7 +30,7 @@ var (
 	layouts sync.Map // reflect.Type to *layout
 )
 
-// layoutOf reads the tags of a struct type. It panics if they are wrong.
+// layoutOf decodes the tags of a struct type. It panics if they are invalid.
 func layoutOf(t reflect.Type) *layout {
 	if l, ok := layouts.Load(t); ok {
 		return l.(*layout)
@@ -41,8 +41,8 @@ func layoutOf(t reflect.Type) *layout {
 	return l
 }
 
-// read adds the fields of t, which is the module's type or a struct embedded in it. used says which
-// field has a name.
+// read adds the fields of t, which is the module's type or a struct embedded in it. used maps each
+// name to the field that has it.
 func (l *layout) read(module, t reflect.Type, path []int, used map[string]string) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -62,7 +62,7 @@ func (l *layout) read(module, t reflect.Type, path []int, used map[string]string
 			continue
 		}
 		if tag == ",inline" && f.Type.Kind() == reflect.Pointer && f.Type.Elem().Kind() == reflect.Struct {
-			l.read(module, f.Type.Elem(), index, used) // of Lazy, which cannot embed a type parameter
+			l.read(module, f.Type.Elem(), index, used) // for Lazy, which cannot embed a type parameter
 			continue
 		}
 		switch {
@@ -110,13 +110,13 @@ func mayBeUntagged(where string, f reflect.StructField) {
 	case holdsParams(f.Type, map[reflect.Type]bool{}):
 		panic(badTag("%s holds parameters but has no tag: they would be neither trained nor saved; export it "+
 			"and add `module:%q`, or `module:\"-\"` if they belong elsewhere", where, name))
-	case !f.Anonymous && hasMode(f.Type): // an embedded one is switched with its module
+	case !f.Anonymous && hasMode(f.Type): // an embedded mode is switched with its module
 		panic(badTag("%s depends on the mode but has no tag: nn.SetTraining would not reach it, so it would stay "+
 			"in training mode; export it and add `module:%q`, or `module:\"-\"` if you switch it yourself", where, name))
 	}
 }
 
-// tagOf returns which of the three tags a field has, if any.
+// tagOf returns which of the three tags a field has, if any, and its value.
 func tagOf(where string, f reflect.StructField) (kind, tag string) {
 	for _, k := range []string{"param", "buffer", "module"} {
 		if s, ok := f.Tag.Lookup(k); ok {
@@ -141,8 +141,8 @@ func canBeModule(t reflect.Type) bool {
 	return t.Kind() == reflect.Interface
 }
 
-// holdsParams reports whether values of a type carry parameters, as far as a type can tell. seen
-// ends recursive types.
+// holdsParams reports whether values of a type hold parameters, as far as the type tells. seen
+// stops the recursion for recursive types.
 func holdsParams(t reflect.Type, seen map[reflect.Type]bool) bool {
 	if seen[t] {
 		return false
@@ -169,7 +169,7 @@ func holdsParams(t reflect.Type, seen map[reflect.Type]bool) bool {
 	return false
 }
 
-// hasMode reports whether values of a type compute something else in evaluation, as Dropout does.
+// hasMode reports whether values of a type behave differently in evaluation mode, as Dropout does.
 func hasMode(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:

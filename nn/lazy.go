@@ -14,7 +14,7 @@ type Lazy[L Layer] struct {
 	Layer L `module:",inline"` // without parameters until the first Forward
 
 	name string
-	make func(x torch.Tensor) // nil once it was called
+	make func(x torch.Tensor) // creates the parameters; nil once it was called
 }
 
 // Forward runs the layer. The first call makes its parameters to fit x. They are drawn at that
@@ -63,8 +63,8 @@ func (l *Lazy[L]) pending() string {
 
 func (l *Lazy[L]) typeName() string { return "nn." + l.name }
 
-// channelsOf is the number of channels of x, which has dims dimensions behind them and perhaps a
-// batch before.
+// channelsOf returns the number of channels of x, which has dims dimensions after them and
+// optionally a batch dimension before them.
 func channelsOf(op string, x torch.Tensor, dims int) int64 {
 	shape := x.Shape()
 	if d := len(shape); d != dims+1 && d != dims+2 {
@@ -108,7 +108,8 @@ func NewLazyConv3d(out int64, kernel Dims, o *ConvOptions) *Lazy[*Conv3d] {
 		lazyConv("LazyConv3d", 3, out, kernel, deref(o), &c.Weight, &c.Bias, &c.Options, &c.border)}
 }
 
-// lazyConv checks what can be checked without the input and returns how the weights are made of it.
+// lazyConv checks the arguments that do not depend on the input and returns the function that
+// creates the weights.
 func lazyConv(op string, dims int, out int64, kernel Dims, o ConvOptions, weight, bias *torch.Tensor,
 	options *torch.ConvOptions, edge *border) func(x torch.Tensor) {
 	kernel, *options, *edge = planConv("New"+op, dims, cmp.Or(o.Groups, 1), out, kernel, o)
@@ -140,7 +141,7 @@ func NewLazyConvTranspose3d(out int64, kernel Dims, o *ConvTransposeOptions) *La
 		lazyConvTranspose("LazyConvTranspose3d", 3, out, kernel, deref(o), &c.ConvTranspose)}
 }
 
-// lazyConvTranspose is lazyConv for transposed convolutions.
+// lazyConvTranspose is like lazyConv for transposed convolutions.
 func lazyConvTranspose(op string, dims int, out int64, kernel Dims, o ConvTransposeOptions,
 	c *ConvTranspose) func(x torch.Tensor) {
 	kernel, c.Options = planConvTranspose("New"+op, dims, cmp.Or(o.Groups, 1), out, kernel, o)
@@ -169,7 +170,8 @@ func NewLazyBatchNorm3d(o *BatchNormOptions) *Lazy[*BatchNorm3d] {
 	return &Lazy[*BatchNorm3d]{b, "LazyBatchNorm3d", lazyBatchNorm("LazyBatchNorm3d", 3, deref(o), &b.BatchNorm)}
 }
 
-// lazyBatchNorm sets what is known without the input and returns how the rest is made of it.
+// lazyBatchNorm sets the fields that do not depend on the input and returns the function that
+// creates the others.
 func lazyBatchNorm(op string, dims int, o BatchNormOptions, b *BatchNorm) func(x torch.Tensor) {
 	b.Eps, b.Momentum, b.Cumulative = cmp.Or(o.Eps, 1e-5), cmp.Or(o.Momentum, 0.1), o.Cumulative
 	return func(x torch.Tensor) {
@@ -209,7 +211,7 @@ func NewLazyInstanceNorm3d(o *InstanceNormOptions) *Lazy[*InstanceNorm3d] {
 		lazyInstanceNorm("LazyInstanceNorm3d", 3, deref(o), &n.InstanceNorm)}
 }
 
-// lazyInstanceNorm is lazyBatchNorm for instance norms.
+// lazyInstanceNorm is like lazyBatchNorm for instance norms.
 func lazyInstanceNorm(op string, dims int, o InstanceNormOptions, n *InstanceNorm) func(x torch.Tensor) {
 	n.Eps, n.Momentum, n.dims = cmp.Or(o.Eps, 1e-5), cmp.Or(o.Momentum, 0.1), dims
 	return func(x torch.Tensor) {

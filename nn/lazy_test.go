@@ -84,7 +84,7 @@ func TestLazyLayersMakeTheirParametersAsPyTorchDoes(t *testing.T) {
 	}
 }
 
-// Whoever lists the parameters before they are there must hear it, and not train without them.
+// Listing the parameters before they exist must fail, because training would miss them.
 func TestALazyLayerWithoutInputHasNoParametersToList(t *testing.T) {
 	testenv.RequireTorch(t)
 	m := nn.Sequential{nn.NewLinear(3, 4, nil), nn.NewLazyLinear(2, nil)}
@@ -104,7 +104,7 @@ func TestALazyLayerWithoutInputHasNoParametersToList(t *testing.T) {
 		want) {
 		t.Errorf("LoadStateDict: got %v, want %q", err, want)
 	}
-	nn.SetTraining(m, false) // this asks for no parameters
+	nn.SetTraining(m, false) // does not need the parameters
 	text, err := nn.SummaryRun(m, func() { m.Forward(torch.Zeros(1, 3)) })
 	if err != nil || !strings.Contains(text, "LazyLinear") {
 		t.Errorf("a dry run gives %v and\n%s", err, text)
@@ -119,7 +119,7 @@ func TestALazyLayerWithoutInputHasNoParametersToList(t *testing.T) {
 	}
 }
 
-// A first input that does not fit leaves the layer as it was, so that the next one can be right.
+// A first input of the wrong shape leaves the layer unchanged, so that it can be called again.
 func TestALazyLayerRefusesAnInputOfAnotherShape(t *testing.T) {
 	testenv.RequireTorch(t)
 	z := func(shape ...int64) torch.Tensor { return torch.Zeros(shape...) }

@@ -67,8 +67,8 @@ func (l *Linear) OwnModules() []Named {
 	return append(l.Adaptable.OwnModules(), l.Quantizable.OwnModules()...)
 }
 
-// resetWeights draws weight and bias as the reset_parameters of PyTorch's linear and convolutional
-// layers do, and makes them parameters.
+// resetWeights initializes weight and bias like reset_parameters of PyTorch's linear and
+// convolutional layers, and makes them parameters.
 func resetWeights(weight, bias torch.Tensor, g *torch.Generator) (w, b torch.Tensor) {
 	initialize.KaimingUniform(weight, initialize.KaimingOptions{A: math.Sqrt(5), Generator: g})
 	if !bias.Defined() {

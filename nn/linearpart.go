@@ -7,8 +7,8 @@ import "github.com/gotrainer/gotrainer/torch"
 type LinearPart struct {
 	Name string // "part 0 of 2 of the output features"
 
-	Input  func(x torch.Tensor) torch.Tensor // is applied to the input; may be nil
-	Output func(y torch.Tensor) torch.Tensor // is applied to x·Wᵀ, before the bias is added; may be nil
+	Input  func(x torch.Tensor) torch.Tensor // applied to the input; may be nil
+	Output func(y torch.Tensor) torch.Tensor // applied to x·Wᵀ before the bias is added; may be nil
 }
 
 // SetPart makes l a part of a layer, or with nil a whole layer again. Weight and Bias do not
@@ -24,7 +24,7 @@ func (p *LinearPart) forward(l *Linear, x torch.Tensor) torch.Tensor {
 	}
 	y := p.Output(x.Linear(l.Weight, torch.Tensor{}))
 	if l.Bias.Defined() {
-		y = y.Add(l.Bias.ToDType(y.DType())) // under autocast y is of lower precision
+		y = y.Add(l.Bias.ToDType(y.DType())) // under autocast y has a lower precision
 	}
 	return y
 }

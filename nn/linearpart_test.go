@@ -11,7 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// A part does to its input and to its product what it is told, in this order, and adds the bias last.
+// A part applies its functions to its input and to the product, in this order, and adds the bias
+// last.
 func TestAPartOfALinear(t *testing.T) {
 	testenv.RequireTorch(t)
 	l := nn.NewLinear(2, 3, nil)

@@ -37,7 +37,7 @@ func TestForwardLeavesNothingButItsResults(t *testing.T) {
 						results++
 						for _, x := range in {
 							if y.Is(x) {
-								results-- // no tensor of its own
+								results-- // not a new tensor
 							}
 						}
 					}

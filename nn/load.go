@@ -51,12 +51,13 @@ func LoadTensors(path string, tensors []torch.Named, o LoadOptions) (*Report, er
 	return Load(path, &tensorList{tensors}, o)
 }
 
-// tensorList is tensors as a module.
+// tensorList is a module that consists of tensors.
 type tensorList struct{ tensors []torch.Named }
 
 func (l *tensorList) OwnParams() []torch.Named { return l.tensors }
 
-// openWeights goes by the name: a safetensors file begins with a number, which may be any.
+// openWeights chooses the format by the file's extension. A safetensors file has no magic number:
+// it begins with the length of its header.
 func openWeights(path string) (Source, io.Closer, error) {
 	switch filepath.Ext(path) {
 	case ".bin", ".pt", ".pth", ".ckpt":
@@ -121,15 +122,16 @@ func LoadStateDict(m any, source Source, o LoadOptions) (*Report, error) {
 // StateLoader is a module that needs to know when tensors of its state have been loaded.
 type StateLoader interface{ StateLoaded() error }
 
-// readers is how many goroutines read from a source: one where that is not known to be safe, and
-// where tensors of another dtype would each be in memory besides.
+// readers returns how many goroutines read from a source: only one if concurrent reading is not
+// known to be safe, or if tensors have to be converted, because the copies would then be in memory
+// at the same time.
 func readers(source Source, load []pair) int {
 	f, ok := source.(file)
 	if !ok {
 		return 1
 	}
 	size := int64(0)
-	taken := map[torch.Tensor]bool{} // a file may hold both names of a tied tensor
+	taken := map[torch.Tensor]bool{} // a file may contain a tied tensor under both names
 	for _, p := range load {
 		info, _ := f.r.Tensor(p.name)
 		if taken[p.to] || !tensorio.InPlace(p.to, info) {
@@ -141,7 +143,7 @@ func readers(source Source, load []pair) int {
 	return tensorio.Readers(size)
 }
 
-// pair is a tensor to be loaded: its names in the source and in the module, and where to.
+// pair is a tensor to load: its name in the source, its name in the module, and its destination.
 type pair struct {
 	name, own string
 	to        torch.Tensor
@@ -151,7 +153,7 @@ func (p pair) copy(source Source) error {
 	var err error
 	failed := torch.Try(func() {
 		torch.NoGrad(func() {
-			torch.Scope(func() { // frees what Read makes, and nothing else
+			torch.Scope(func() { // frees the tensors that Read makes, but no others
 				if s, ok := source.(interface {
 					readInto(t torch.Tensor, name string) error
 				}); ok {
@@ -171,8 +173,8 @@ func (p pair) copy(source Source) error {
 	return failed
 }
 
-// match compares a module's state with what a source holds. The report is in the module's order,
-// the pairs are in the source's, in which a file is read fastest.
+// match compares a module's state with the contents of a source. The report is in the module's
+// order. The pairs are in the source's order, which is the fastest to read a file in.
 func match(entries []entry, source Source, o LoadOptions) (*Report, []pair) {
 	report := &Report{}
 	var pairs []pair
@@ -180,7 +182,7 @@ func match(entries []entry, source Source, o LoadOptions) (*Report, []pair) {
 	for _, e := range entries {
 		known[e.Name] = e
 	}
-	found := map[string]TensorInfo{} // by the module's name
+	found := map[string]TensorInfo{} // by name in the module
 	satisfied := map[torch.Tensor]bool{}
 	for _, info := range source.Contents() {
 		name := info.Name
@@ -213,7 +215,7 @@ func match(entries []entry, source Source, o LoadOptions) (*Report, []pair) {
 			report.Loaded = append(report.Loaded, e.Name)
 		case ok:
 			report.Mismatched = append(report.Mismatched, Mismatch{e.Name, want, info.Shape})
-		case !e.optional && !satisfied[e.Tensor]: // of a tied tensor one name suffices
+		case !e.optional && !satisfied[e.Tensor]: // one name of a tied tensor suffices
 			report.Missing = append(report.Missing, TensorInfo{e.Name, want})
 		}
 	}

@@ -8,9 +8,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// The losses are modules for models that hold their loss; package functional has them as functions.
-// Those with weights are used by pointer, since the weights belong to the module's state, as in
-// PyTorch.
+// The losses as modules, for models that contain their loss; package functional has them as
+// functions. Losses with weights are used by pointer, because the weights belong to the module's
+// state, as in PyTorch.
 
 // CrossEntropyLoss compares logits with class indices or probabilities: torch.nn.CrossEntropyLoss.
 type CrossEntropyLoss struct {

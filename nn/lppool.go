@@ -112,7 +112,7 @@ func (f *FractionalMaxPool3d) ForwardIndices(x torch.Tensor) (values, indices to
 	return functional.FractionalMaxPool3d(x, f.Kernel, f.Options)
 }
 
-// fractional checks the options and gives every dimension of the kernel its number.
+// fractional checks the options and returns the kernel's size in each of n dimensions.
 func fractional(op string, kernel Dims, n int, o functional.FractionalMaxPoolOptions) Dims {
 	if (o.Size == nil) == (o.Ratio == nil) {
 		panic(torch.Errorf("nn."+op, torch.ErrValue, "want one of Size and Ratio"))

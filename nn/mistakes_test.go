@@ -162,7 +162,7 @@ func TestLayersNameMistakes(t *testing.T) {
 	}
 }
 
-// PyTorch counts the batch before it refuses it.
+// PyTorch counts the batch before it raises the error.
 func TestBatchOfOneRowIsCountedAndNothingElse(t *testing.T) {
 	testenv.RequireTorch(t)
 	b := nn.NewBatchNorm1d(2, nil)

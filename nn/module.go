@@ -55,7 +55,7 @@ func Buffer(t torch.Tensor) torch.Tensor {
 // dimensions.
 type Dims = []int64
 
-// deref returns the options that o points to, or the defaults.
+// deref returns *o, or the zero value, which means the defaults, if o is nil.
 func deref[T any](o *T) T {
 	if o == nil {
 		return *new(T)
@@ -63,7 +63,7 @@ func deref[T any](o *T) T {
 	return *o
 }
 
-// mustBePositive checks a size that a constructor got.
+// mustBePositive panics if a size passed to a constructor is not positive.
 func mustBePositive(op, name string, size int64) {
 	if size < 1 {
 		panic(torch.Errorf("nn."+op, torch.ErrValue, "%s must be positive, found %d", name, size))

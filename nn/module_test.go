@@ -108,7 +108,7 @@ func TestGeneratorOfOnesOwnDrawsTheSame(t *testing.T) {
 	}
 }
 
-// keeper remembers what goes through it.
+// keeper records its inputs.
 type keeper struct{ seen *[]torch.Tensor }
 
 func (k keeper) Forward(x torch.Tensor) torch.Tensor {
@@ -126,7 +126,7 @@ func TestSequentialFreesItsIntermediatesOnly(t *testing.T) {
 		s := nn.Sequential{nn.Identity{}, k, k, evaluating, nn.NewDropout(0), k, nn.Sequential{k, nn.Identity{}},
 			nn.Identity{}}
 		x := torch.Ones(2)
-		before := testenv.Live() // with nothing left of other tests that the collector might free now
+		before := testenv.Live() // garbage of earlier tests has been freed
 		y := s.Forward(x)
 		if left := torch.Live() - before; left != 1 {
 			t.Errorf("%d tensors are left behind, want the output only", left)
@@ -183,7 +183,7 @@ func TestEvaluationInManyGoroutines(t *testing.T) {
 			want = append(want, model.Forward(inputs[len(inputs)-1]))
 		}
 	})
-	runtime.GC() // cleanups of what the setup left
+	runtime.GC() // runs the cleanups for garbage of the setup
 	var group sync.WaitGroup
 	for i := range 8 {
 		group.Go(func() {

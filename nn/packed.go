@@ -120,7 +120,8 @@ func (p *PackedSequence) Pad(batchFirst bool, value float64, total int64) (padde
 	return unsorted, lengths
 }
 
-// check refuses batch sizes that do not fit the data: kernels read as far as they say.
+// check panics if the batch sizes do not fit the data, because kernels do not check them and would
+// read invalid memory. It returns the sizes.
 func (p *PackedSequence) check(op string) (sizes []int64) {
 	if !p.Data.Defined() || !p.BatchSizes.Defined() || p.BatchSizes.Device() != torch.CPU ||
 		p.BatchSizes.DType() != torch.Int64 || p.BatchSizes.Dim() != 1 || p.Data.Dim() == 0 {
@@ -144,13 +145,13 @@ func (p *PackedSequence) check(op string) (sizes []int64) {
 	return sizes
 }
 
-// with is another PackedSequence of the same sequences.
+// with returns a PackedSequence of the same sequences with other data.
 func (p *PackedSequence) with(data torch.Tensor) *PackedSequence {
 	return &PackedSequence{data, p.BatchSizes, p.SortedIndices, p.UnsortedIndices}
 }
 
-// runPacked runs an operator on packed sequences from states in the order of the user's batch, and
-// returns the last states in that order.
+// runPacked runs an operator on packed sequences. States are passed and returned in the order of
+// the user's batch.
 func (r *recurrent) runPacked(op string, x *PackedSequence, states []torch.Tensor) (*PackedSequence, []torch.Tensor) {
 	sizes := x.check(r.op)
 	shape := x.Data.Shape()
@@ -158,7 +159,7 @@ func (r *recurrent) runPacked(op string, x *PackedSequence, states []torch.Tenso
 		panic(torch.Errorf("nn."+r.op, torch.ErrInvalid, "want packed data of 2 dimensions, found %v", shape))
 	}
 	r.checkFeatures(shape)
-	var made []torch.Tensor // by us, for the call
+	var made []torch.Tensor // temporaries of this call
 	states = slices.Clone(states)
 	for i, s := range states {
 		want := r.stateShape(i, sizes[0])

@@ -15,10 +15,10 @@ type Padding struct {
 	Mode  functional.PadMode // how the new elements are filled
 	Value float64            // for functional.PadConstant
 
-	dims int // behind the channels
+	dims int // the number of dimensions after the channels
 }
 
-// newPadding gives every side its number.
+// newPadding returns a Padding with one number for each side of n dimensions.
 func newPadding(op string, n int, pad Dims, mode functional.PadMode, value float64) Padding {
 	return Padding{dims.Required("nn."+op, "pad", pad, 2*n), mode, value, n}
 }

@@ -83,7 +83,7 @@ func NewSpectralNorm(layer Layer, o *SpectralNormOptions) *Parametrized {
 					initialize.Normal(like.Empty(matrix.Size(1)), 0, 1, nil)
 				n.U, n.V = Buffer(functional.Normalize(u, 2, 0, n.eps)), Buffer(functional.Normalize(v, 2, 0, n.eps))
 				n.iterate(matrix, 15)
-				// PyTorch computes the weight once when it registers the parametrization
+				// PyTorch computes the weight once when it registers the parametrization.
 				n.iterate(matrix, n.iterations)
 			})
 		})
@@ -94,7 +94,8 @@ func NewSpectralNorm(layer Layer, o *SpectralNormOptions) *Parametrized {
 	}}
 }
 
-// spectralNormList has the names that PyTorch's list of parametrizations gives.
+// spectralNormList gives the tensors the names that they have in PyTorch's list of
+// parametrizations.
 type spectralNormList struct {
 	Original torch.Tensor  `param:"original"`
 	Norm     *spectralNorm `module:"0"`
@@ -111,7 +112,7 @@ type spectralNorm struct {
 	eps        float64
 }
 
-// matrix has the outputs as rows.
+// matrix returns the weight as a matrix whose rows are the outputs.
 func (n *spectralNorm) matrix(weight torch.Tensor) torch.Tensor {
 	if n.dim != 0 {
 		order := []int64{n.dim}
@@ -142,7 +143,7 @@ func (n *spectralNorm) apply(weight torch.Tensor) torch.Tensor {
 	if n.Training() {
 		n.iterate(matrix, n.iterations)
 	}
-	u, v := n.U.Clone(), n.V.Clone() // the next iteration changes them before backward reads them
+	u, v := n.U.Clone(), n.V.Clone() // the next iteration changes U and V before backward reads them
 	return weight.Div(torch.Call("aten::vdot", u, matrix.MV(v))[0])
 }
 
@@ -163,8 +164,8 @@ func (p *Parametrized) OwnParams() []torch.Named {
 	return list
 }
 
-// weightOf returns the weight of a layer that can be parametrized: a struct with nothing but
-// parameters.
+// weightOf returns the weight of a layer that can be parametrized. It must be a struct that has
+// only parameters: no buffers, modules or mode.
 func weightOf(op string, layer Layer) torch.Tensor {
 	n, ok := resolve("", reflect.ValueOf(layer))
 	if !ok {
@@ -184,8 +185,8 @@ func weightOf(op string, layer Layer) torch.Tensor {
 	panic(torch.Errorf("nn."+op, torch.ErrType, "%s has no parameter \"weight\"", typeName(layer)))
 }
 
-// withWeight is a copy of the layer with another weight, so that many goroutines can run the layer
-// at a time.
+// withWeight returns a copy of the layer with another weight, so that several goroutines can run
+// the layer at the same time.
 func withWeight(layer Layer, weight torch.Tensor) Layer {
 	c := reflect.New(reflect.TypeOf(layer).Elem())
 	c.Elem().Set(reflect.ValueOf(layer).Elem())

@@ -23,7 +23,7 @@ func (p pickled) Contents() []TensorInfo {
 }
 
 func (p pickled) Read(name string) (t torch.Tensor, err error) {
-	info, _ := p.r.Tensor(name) // Read says if there is none
+	info, _ := p.r.Tensor(name) // Read reports a missing tensor
 	data, err := p.r.Read(name)
 	if err != nil {
 		return t, err

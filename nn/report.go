@@ -32,7 +32,7 @@ func (e *LoadError) Error() string {
 		len(r.Missing), len(r.Unexpected), len(r.Mismatched), r, r.hint())
 }
 
-// reject returns the error that the options demand, if any.
+// reject returns an error unless the options tolerate the differences.
 func (r *Report) reject(o LoadOptions) error {
 	if len(r.Missing) > 0 && !o.IgnoreMissing || len(r.Unexpected) > 0 && !o.IgnoreUnexpected ||
 		len(r.Mismatched) > 0 && !o.IgnoreMismatched {
@@ -41,7 +41,8 @@ func (r *Report) reject(o LoadOptions) error {
 	return nil
 }
 
-// maxRows is how many tensors a table shows; a wrong file can differ in thousands.
+// maxRows is how many tensors a table shows at most; if the file is the wrong one, thousands may
+// differ.
 const maxRows = 20
 
 // String returns the number of tensors loaded and a list of at most 20 tensors that were not.
@@ -70,7 +71,8 @@ func (r *Report) String() string {
 	return s.String()
 }
 
-// hint recognises the commonest cause: one side has a prefix that the other has not.
+// hint recognises the most common cause: the names on one side have a prefix that the other side
+// lacks.
 func (r *Report) hint() string {
 	if len(r.Missing) == 0 || len(r.Unexpected) == 0 {
 		return ""
@@ -84,7 +86,7 @@ func (r *Report) hint() string {
 	return ""
 }
 
-// extraPrefix returns the first part of the names in long if some names in short are just the rest.
+// extraPrefix returns the first component of the names in long if removing it gives names in short.
 func extraPrefix(long, short []TensorInfo) string {
 	rest := map[string]bool{}
 	for _, t := range short {

@@ -25,7 +25,7 @@ type RNNOptions struct {
 	Factory      torch.TensorOptions // dtype, device and generator of the parameters
 }
 
-// recurrent is what RNN, LSTM and GRU have in common.
+// recurrent is the common part of RNN, LSTM and GRU.
 type recurrent struct {
 	Mode
 
@@ -88,12 +88,12 @@ func newRecurrent(op string, gates, input, units int64, o RNNOptions) recurrent 
 	return r
 }
 
-// outputs is the size of an output in one direction.
+// outputs returns the number of output features of one direction.
 func (r *recurrent) outputs() int64 { return cmp.Or(r.options.ProjSize, r.units) }
 
 // OwnParams lists the parameters under PyTorch's names: weight_ih_l0, weight_hh_l0, bias_ih_l0,
-// bias_hh_l0, weight_hr_l0 with a projection, then those of the reverse direction and of the other
-// layers.
+// bias_hh_l0, weight_hr_l0 if there is a projection, then those of the reverse direction and of the
+// other layers.
 func (r *recurrent) OwnParams() []torch.Named { return slices.Clone(r.params) }
 
 func (r *recurrent) call() torch.RNNOptions {
@@ -103,8 +103,9 @@ func (r *recurrent) call() torch.RNNOptions {
 	}
 }
 
-// run checks the input and the states, sets undefined states to zeros, and runs f; an
-// unbatched input gets a batch for the time. f returns the output and the last states.
+// run checks the input and the states, replaces undefined states by zeros, and calls f, which
+// returns the output and the last states. An unbatched input gets a batch dimension during the
+// call.
 func (r *recurrent) run(x torch.Tensor, states []torch.Tensor, f func(x torch.Tensor,
 	states []torch.Tensor) []torch.Tensor) []torch.Tensor {
 	given, shape := x, x.Shape()
@@ -121,7 +122,7 @@ func (r *recurrent) run(x torch.Tensor, states []torch.Tensor, f func(x torch.Te
 	if !unbatched {
 		batch = shape[batchDim]
 	}
-	var made []torch.Tensor // by us, for the call
+	var made []torch.Tensor // temporaries of this call
 	if unbatched {
 		x = x.Unsqueeze(batchDim)
 		made = append(made, x)
@@ -167,7 +168,7 @@ func (r *recurrent) checkFeatures(shape []int64) {
 	}
 }
 
-// stateShape is that of state number i: h, then an LSTM's c, which is not projected.
+// stateShape returns the shape of state number i: 0 is h, 1 is an LSTM's c, which is not projected.
 func (r *recurrent) stateShape(i int, batch int64) []int64 {
 	size := r.outputs()
 	if i == 1 {

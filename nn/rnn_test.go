@@ -10,8 +10,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// In PyTorch an LSTM's projection is cast at every step, since it is used transposed, and its
-// gradients are added in float32; those of the other weights in bfloat16.
+// In PyTorch, an LSTM's projection is cast at every step, since it is used transposed, so its
+// gradients are summed in float32, whereas those of the other weights are summed in bfloat16.
 func TestAnLSTMsProjectionUnderAutocastIsCastAtEachStep(t *testing.T) {
 	testenv.RequireTorch(t)
 	for name, noBias := range map[string]bool{"with biases": false, "without": true} {

@@ -79,7 +79,7 @@ func Saved(m any) (tensors []torch.Named, metadata map[string]string, err error)
 	return tensors, metadata, err
 }
 
-// contents are the entries and metadata of a module's file.
+// contents returns the entries and the metadata of a module's file.
 func contents(op string, m any, metadata map[string]string) ([]safetensors.Entry, map[string]string, error) {
 	kept, meta, err := Saved(m)
 	if err != nil {
@@ -98,8 +98,8 @@ func entriesOf(op string, tensors []torch.Named) ([]safetensors.Entry, error) {
 	return entries, nil
 }
 
-// untie keeps each tensor under the first of its names, names of tied tensors coming last; aliases
-// gives that name for the others.
+// untie keeps each tensor under the first of its names; names in tied come after all others.
+// aliases maps the other names to that one.
 func untie(ts []torch.Named, tied []string) (kept []torch.Named, aliases map[string]string) {
 	first := map[torch.Tensor]string{}
 	before := func(a, b string) bool {

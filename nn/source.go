@@ -61,5 +61,5 @@ func (f file) Contents() []TensorInfo {
 
 func (f file) Read(name string) (torch.Tensor, error) { return tensorio.Read(f.r, name) }
 
-// readInto is what a Source has that can read a tensor without making another.
+// readInto is an optional method of a Source that reads a tensor into an existing one.
 func (f file) readInto(t torch.Tensor, name string) error { return tensorio.ReadInto(t, f.r, name) }

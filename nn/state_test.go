@@ -28,7 +28,7 @@ func newNet() nn.Sequential {
 		nn.NewLinear(8, 3, nil)}
 }
 
-// snapshot copies a module's state.
+// snapshot returns a copy of a module's state.
 func snapshot(m any) map[string][]byte {
 	s := map[string][]byte{}
 	for _, t := range nn.StateDict(m) {
@@ -123,7 +123,7 @@ func TestSaveWritesWhatPythonReads(t *testing.T) {
 		f.Metadata()); diff != "" {
 		t.Errorf("metadata (-want +got)\n%s", diff)
 	}
-	// One name suffices to load a tied tensor, whichever it is.
+	// Either name of a tied tensor suffices to load it.
 	want := snapshot(m)
 	torch.NoGrad(func() { m.Embed.Weight.Zero_() })
 	if _, err := nn.Load(path, m, nn.LoadOptions{}); err != nil {
@@ -134,7 +134,7 @@ func TestSaveWritesWhatPythonReads(t *testing.T) {
 	}
 }
 
-// tiedHead has its embedding under two names and says which of them is not saved.
+// tiedHead has its embedding under two names and declares which of them is not saved.
 type tiedHead struct {
 	Out   *nn.Linear    `module:"a"`
 	Embed *nn.Embedding `module:"b"`
@@ -191,7 +191,7 @@ func TestLoadRefusesWhatDoesNotFitAndTouchesNothing(t *testing.T) {
 		name    string
 		source  []torch.Named
 		options nn.LoadOptions
-		refused []string // what the error says; nil: loads
+		refused []string // parts of the error; nil if it loads
 		loaded  int
 	}{
 		{"everything fits", good(), nn.LoadOptions{}, nil, 9},
@@ -284,8 +284,8 @@ func TestLoadConvertsDTypesAndKeepsLeaves(t *testing.T) {
 	}
 }
 
-// Files of many megabytes are read by several goroutines at once. The tied weight has both names in
-// the file, as older versions of transformers wrote it.
+// Files of many megabytes are read by several goroutines. The file contains the tied weight under
+// both names, as older versions of transformers wrote it.
 func TestLargeModelsLoadBitForBit(t *testing.T) {
 	testenv.RequireTorch(t)
 	build := func(tied bool) nn.Sequential {
@@ -309,12 +309,12 @@ func TestLargeModelsLoadBitForBit(t *testing.T) {
 		assert.Len(t, report.Loaded, 12)
 		want := snapshot(from)
 		for name, bytes := range snapshot(to) {
-			assert.True(t, string(bytes) == string(want[name]), name) // not Equal, which would print megabytes
+			assert.True(t, string(bytes) == string(want[name]), name) // unlike Equal, it does not print megabytes
 		}
 	}
 }
 
-// broken fails at a certain read.
+// broken fails at the given read.
 type broken struct {
 	nn.Source
 	at int
@@ -388,7 +388,7 @@ func TestReportsStayShort(t *testing.T) {
 
 func FuzzLoad(f *testing.F) {
 	testenv.RequireTorch(f)
-	f.Setenv("TMPDIR", f.TempDir()) // of its workers too, which may be killed
+	f.Setenv("TMPDIR", f.TempDir()) // also for the fuzzing workers, which may be killed
 	module := func() any { return nn.NewBatchNorm1d(2, nil) }
 	path := filepath.Join(f.TempDir(), "seed.safetensors")
 	if err := nn.Save(path, module(), nil); err != nil {

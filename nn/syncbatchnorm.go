@@ -24,10 +24,10 @@ func (b *SyncBatchNorm) Forward(x torch.Tensor) torch.Tensor {
 	return b.normalise(x)
 }
 
-// batchNorm is what every layer of batch normalisation embeds.
+// batchNorm returns b. All batch normalisation layers inherit it by embedding BatchNorm.
 func (b *BatchNorm) batchNorm() *BatchNorm { return b }
 
-// batchNorms are the layers of batch normalisation of a model.
+// batchNorms returns the batch normalisation layers of a model.
 func batchNorms(model any) (layers []*BatchNorm) {
 	for _, m := range Modules(model) {
 		if b, ok := m.Module.(interface{ batchNorm() *BatchNorm }); ok {
@@ -46,7 +46,7 @@ func ConvertSyncBatchNorm(model any) {
 }
 
 // SetProcessGroup sets the group with which the batch normalisation layers of a model share
-// statistics, if their Sync is set; with nil they share them with nobody. All processes must then
+// statistics, if their Sync is set; nil means that they do not share them. All processes must then
 // make the same forward passes in training.
 func SetProcessGroup(model any, group *torch.ProcessGroup) {
 	for _, b := range batchNorms(model) {
@@ -54,10 +54,10 @@ func SetProcessGroup(model any, group *torch.ProcessGroup) {
 	}
 }
 
-// synchronised normalises x by the mean and the variance of the batches of all processes, whose
-// numbers of rows may differ. As PyTorch does, each process sends its own mean and variance, which
-// keeps the precision that sums of squares would lose; gradients take the same way back. Statistics
-// are computed in float32 at least.
+// synchronised normalises x by the mean and the variance over the batches of all processes, whose
+// numbers of rows may differ. As in PyTorch, each process sends its own mean and variance, because
+// sums of squares would lose precision; gradients are sent back the same way. Statistics are
+// computed at least in float32.
 func (b *BatchNorm) synchronised(x torch.Tensor, momentum float64) torch.Tensor {
 	dtype := x.DType()
 	if dtype == torch.Float16 || dtype == torch.BFloat16 {

@@ -17,10 +17,11 @@ type LayerShape struct {
 	Out []int64 // the shape of its first output
 }
 
-// traced is in every layer with parameters; it lets [Shapes] and [FirstNonFinite] see its calls.
+// traced is embedded in every layer that has parameters. It lets [Shapes] and [FirstNonFinite]
+// observe its calls.
 type traced struct{ calls func(in, out torch.Tensor) }
 
-// trace reports a call, if somebody asked, and returns out.
+// trace reports a call to the observer, if there is one, and returns out.
 func (t *traced) trace(in, out torch.Tensor) torch.Tensor {
 	if t.calls != nil {
 		t.calls(in, out)
@@ -44,7 +45,8 @@ func Shapes(m any, forward func()) (shapes []LayerShape, err error) {
 	return shapes, err
 }
 
-// observe has f see the calls of the layers with parameters until the returned function is called.
+// observe calls f for every call of the layers with parameters, until the returned function is
+// called.
 func observe(modules []Named, f func(n Named, in, out torch.Tensor)) (end func()) {
 	type observable interface {
 		setCalls(f func(in, out torch.Tensor))

@@ -52,7 +52,7 @@ func TestEveryLayerWithParametersIsSeen(t *testing.T) {
 	for name, test := range map[string]struct {
 		m     any
 		run   func(m any)
-		calls string // names, in their order
+		calls string // names, in order
 	}{
 		"the layers of an encoder": {
 			nn.NewTransformerEncoder(nn.NewTransformerEncoderLayer(4, 2, &nn.TransformerOptions{FeedForward: 8}), 1,

@@ -21,7 +21,7 @@ type TransformerOptions struct {
 	Factory      torch.TensorOptions // dtype, device and generator of the parameters
 }
 
-// resolved are the options with every default in its place.
+// resolved returns the options with all defaults filled in.
 func (o *TransformerOptions) resolved() TransformerOptions {
 	r := deref(o)
 	r.FeedForward = cmp.Or(r.FeedForward, 2048)
@@ -134,7 +134,7 @@ func (l *TransformerEncoderLayer) clone() *TransformerEncoderLayer {
 	}
 }
 
-// copied is a parameter of its own with the same numbers.
+// copied returns a new parameter with the same values.
 func copied(t torch.Tensor) torch.Tensor {
 	if !t.Defined() {
 		return t

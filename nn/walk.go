@@ -109,7 +109,7 @@ func SetTraining(m any, on bool) {
 	}
 }
 
-// node is a module on the way through a model.
+// node is a module visited while walking a model.
 type node struct {
 	name   string
 	module any           // a pointer to a struct, a slice, a map, or a struct without parameters
@@ -117,8 +117,8 @@ type node struct {
 	id     identity
 }
 
-// identity reports whether two nodes are the same module; zero where modules have no identity, as
-// structs without fields have none.
+// identity identifies a module: two nodes with the same identity are the same module. It is the
+// zero value for modules without an identity, such as structs without fields.
 type identity struct {
 	t       reflect.Type
 	address uintptr
@@ -133,7 +133,7 @@ func root(m any) node {
 	return n
 }
 
-// resolve follows pointers and interfaces to a module; false means that there is none.
+// resolve follows pointers and interfaces to a module. It returns false if there is none.
 func resolve(name string, v reflect.Value) (node, bool) {
 	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
 		if v.IsNil() {
@@ -147,7 +147,7 @@ func resolve(name string, v reflect.Value) (node, bool) {
 		switch {
 		case v.CanAddr():
 			n.module = v.Addr().Interface()
-			if v.Type().Size() > 0 { // structs without fields may share an address
+			if v.Type().Size() > 0 { // structs of size 0 may share an address
 				n.id = identity{t: v.Type(), address: v.Addr().Pointer()}
 			}
 		case v.Type() == tensorType:
@@ -158,7 +158,7 @@ func resolve(name string, v reflect.Value) (node, bool) {
 		default:
 			n.module = v.Interface()
 		}
-		layoutOf(v.Type()) // panics early
+		layoutOf(v.Type()) // panics early on wrong tags
 	case reflect.Slice, reflect.Map:
 		if v.IsNil() {
 			return node{}, false
@@ -196,7 +196,7 @@ func (n node) join(name string) string {
 	return n.name + "." + name
 }
 
-// children are the modules directly in n, by their full names.
+// children returns the direct submodules of n, with their full names.
 func (n node) children() []node {
 	var list []node
 	add := func(name string, v reflect.Value) {
@@ -232,7 +232,7 @@ func (n node) children() []node {
 	return list
 }
 
-// params are the parameters that n itself has.
+// params returns the parameters that belong to n itself.
 func (n node) params() []torch.Named {
 	n.mustHaveSizes()
 	var ts []torch.Named
@@ -253,7 +253,7 @@ func (n node) params() []torch.Named {
 	return ts
 }
 
-// mustHaveSizes panics if n is a lazy layer without an input so far.
+// mustHaveSizes panics if n is a lazy layer that has not seen an input yet.
 func (n node) mustHaveSizes() {
 	if l, ok := n.module.(interface{ pending() string }); ok && l.pending() != "" {
 		panic(torch.Errorf("nn.Params", torch.ErrUndefined, "%s is a %s that has seen no input yet, and so has no "+
@@ -268,7 +268,7 @@ type entry struct {
 	nonPersistent, optional bool
 }
 
-// buffers are the buffers that n itself has.
+// buffers returns the buffers that belong to n itself.
 func (n node) buffers() []entry {
 	n.mustHaveSizes()
 	if n.value.Kind() != reflect.Struct {
@@ -283,7 +283,7 @@ func (n node) buffers() []entry {
 	return list
 }
 
-// each calls f for m and all modules in it, each before its children and once.
+// each calls f for m and all modules in it, once each, parents before children.
 func each(m any, f func(node)) {
 	seen := map[identity]bool{}
 	var visit func(node)
@@ -302,8 +302,8 @@ func each(m any, f func(node)) {
 	visit(root(m))
 }
 
-// distinct collects tensors of all modules, each tensor once. A name that comes twice for different
-// tensors is a mistake.
+// distinct collects the tensors of all modules, each tensor once. It panics if two different
+// tensors have the same name.
 func distinct(m any, tensors func(node) []torch.Named) []torch.Named {
 	var list []torch.Named
 	seen := map[torch.Tensor]bool{}
@@ -323,7 +323,7 @@ func distinct(m any, tensors func(node) []torch.Named) []torch.Named {
 	return list
 }
 
-// state lists parameters and persistent buffers under each of their names.
+// state returns parameters and persistent buffers, each under all of its names.
 func state(m any) []entry {
 	var list []entry
 	names := map[string]bool{}
@@ -382,7 +382,7 @@ func CountParams(m any) (total, trainable int64) {
 	return total, trainable
 }
 
-// typeName is a module's type as a reader writes it: "nn.Linear".
+// typeName returns a module's type in the form that Go code uses: "nn.Linear".
 func typeName(m any) string {
 	if l, ok := m.(interface{ typeName() string }); ok {
 		return l.typeName()

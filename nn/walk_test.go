@@ -31,7 +31,7 @@ type block struct {
 	Pair   [2]*nn.Linear        `module:"pair"`
 	Other  *nn.Linear           `module:"-"`
 	Plain  torch.Tensor         // no tag: not part of the state
-	Notes  map[string][]float64 // neither
+	Notes  map[string][]float64 // no tag either
 }
 
 type common struct {
@@ -94,7 +94,7 @@ func TestNamesAndOrderFollowTheTags(t *testing.T) {
 	}
 }
 
-// listing is a module whose child has the name that an option gave it.
+// listing is a module whose child is named by an option.
 type listing struct {
 	Fc   *nn.Linear `module:"fc"`
 	name string

@@ -135,8 +135,8 @@ func (o Adafactor) Build(groups []Group) (Optimizer, error) {
 	}, o.Implementation, groups)
 }
 
-// atLeast is Python's max, of which nan is not the larger one: a gradient that is nan in one
-// element does not make the whole parameter nan.
+// atLeast is like Python's max(least, v): if v is nan, it returns least. So one nan in a gradient
+// does not make the whole parameter nan.
 func atLeast(least, v float64) float64 {
 	if v > least {
 		return v
@@ -144,7 +144,8 @@ func atLeast(least, v float64) float64 {
 	return least
 }
 
-// factor is the state of a matrix from which dimension dim is taken, or kept with one element.
+// factor is a state with the shape of the parameter, except that dimension dim is removed or, with
+// keep, reduced to one element. Only parameters with two or more dimensions have it.
 func factor(name string, dim int, keep bool) state {
 	return state{name: name, make: func(m *member, _ float64) torch.Tensor {
 		if m.Tensor.Dim() < 2 {
@@ -170,13 +171,13 @@ func factorShape(shape []int64, dim int, keep bool) []int64 {
 	return out
 }
 
-// meanSquare is the mean of squares over one dimension, computed from the norm.
+// meanSquare returns the mean of the squares along a dimension, computed from the norm.
 func meanSquare(t torch.Tensor, dim int64) torch.Tensor {
 	n := torch.Call("aten::linalg_vector_norm", t, 2, []int64{dim}, true)[0]
 	return n.Mul_(n).DivScalar_(t.Size(dim))
 }
 
-// spacing is torch.finfo(dtype).eps.
+// spacing returns torch.finfo(d).eps.
 func spacing(d torch.DType) float64 {
 	switch d {
 	case torch.Float64:

@@ -110,7 +110,7 @@ type adafactorHF struct {
 	eps1, eps2, limit, power float64
 	scale, relative          bool
 	low                      *LowRank
-	base                     int // index of the first state after the projector's
+	base                     int // index of the first state after those of the projector
 }
 
 func (f *adafactorHF) options() map[string]any {
@@ -123,7 +123,8 @@ func (f *adafactorHF) options() map[string]any {
 	return options
 }
 
-// moments are the states of the means of squares: of rows and columns, or of all elements.
+// moments returns the states for means of squares: per row and per column for matrices, per element
+// otherwise.
 func (f *adafactorHF) moments(low *LowRank) []state {
 	return []state{
 		f.state("exp_avg_sq_row", func(m *member) ([]int64, bool) {
@@ -138,7 +139,7 @@ func (f *adafactorHF) moments(low *LowRank) []state {
 	}
 }
 
-// state is one that is kept in float32 even if the parameter is not.
+// state returns a state that is kept in float32 or wider, even if the parameter is narrower.
 func (f *adafactorHF) state(name string, shape func(m *member) ([]int64, bool)) state {
 	return state{name: name, make: func(m *member, _ float64) torch.Tensor {
 		s, has := shape(m)
@@ -201,7 +202,7 @@ func (f *adafactorHF) step(b *batch) {
 	}
 }
 
-// direction updates the means of squares and divides the gradient by their roots.
+// direction updates the means of squares and returns the gradient divided by their roots.
 func (f *adafactorHF) direction(m *member, g torch.Tensor, decay float64) torch.Tensor {
 	square := g.PowScalar(2).AddScalar(f.eps1)
 	row, column, full := m.states[f.base], m.states[f.base+1], m.states[f.base+2]

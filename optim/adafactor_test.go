@@ -11,7 +11,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// The numbers are those of torch.optim.Adafactor of PyTorch 2.11.
+// The expected values were computed with torch.optim.Adafactor of PyTorch 2.11.
 func TestAdafactorKeepsTheElementsWhoseGradientIsANumber(t *testing.T) {
 	testenv.RequireTorch(t)
 	for _, implementation := range []optim.Implementation{optim.ForLoop, optim.Foreach} {

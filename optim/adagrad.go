@@ -62,7 +62,8 @@ func (o Adagrad) Build(groups []Group) (Optimizer, error) {
 		switch {
 		case !b.foreach:
 			b.params.addcdiv_(g, root, -rate)
-		case o.Maximize || b.weightDecay != 0: // g is a copy, and a product in place rounds the rate to its dtype first
+		// g is a copy here, and an in-place product rounds the rate to the dtype of g first.
+		case o.Maximize || b.weightDecay != 0:
 			g.mulScalar_(-rate)
 			b.params.addcdiv_(g, root, 1)
 		default:

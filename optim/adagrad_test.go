@@ -10,8 +10,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// PyTorch multiplies a gradient that it has copied in place, which rounds the rate to bfloat16, and
-// any other out of place, which does not. The weights are those of PyTorch 2.11.
+// If PyTorch has copied a gradient, it multiplies it in place, which rounds the rate to bfloat16.
+// Otherwise it multiplies out of place, without this rounding. The expected weights were computed
+// with PyTorch 2.11.
 func TestAdagradForeachRoundsTheRateAsPyTorchDoes(t *testing.T) {
 	testenv.RequireTorch(t)
 	for name, c := range map[string]struct {

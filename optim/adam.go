@@ -119,7 +119,8 @@ func buildAdam(name string, groups []Group, o AdamW, decay float64, decoupled bo
 	return build(rule, o.Implementation, groups)
 }
 
-// adam is _single_tensor_adam and _multi_tensor_adam of torch/optim/adam.py, which compute alike.
+// adam is _single_tensor_adam and _multi_tensor_adam of torch/optim/adam.py, which compute the
+// same.
 func adam(b *batch, o torch.FusedOptions) {
 	p, m, v := b.params, b.states[1], b.states[2]
 	step := b.count()
@@ -138,10 +139,10 @@ func adam(b *batch, o torch.FusedOptions) {
 	p.addcdiv_(m, denominator, -(b.lr / (1 - roundedmath.Pow(b.momentum, step))))
 }
 
-// fused puts the group's settings into the options of a kernel.
+// fused adds the group's settings to the options of a kernel.
 func (s settings) fused(o torch.FusedOptions) torch.FusedOptions {
 	o.LR, o.WeightDecay, o.FirstStep = s.lr, s.weightDecay, s.firstStep
-	o.Beta1, o.Momentum = s.momentum, s.momentum // a kernel looks at the one that it knows
+	o.Beta1, o.Momentum = s.momentum, s.momentum // each kernel reads one of the two
 	o.FoundInf = s.foundInf
 	return o
 }

@@ -100,7 +100,8 @@ func orNone(n int) any {
 	return n
 }
 
-// slowDown is the decay of the slow mean when part of the way from beta1 to beta3 is done.
+// slowDown returns the decay of the slow mean after the given fraction of the way from beta1 to
+// beta3.
 func slowDown(beta1, beta3, part float64) float64 {
 	a, b := math.Log(beta1), math.Log(beta3)
 	return math.Min(math.Exp(float64(a*b)/(float64((1-part)*b)+float64(part*a))), beta3)

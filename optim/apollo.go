@@ -67,8 +67,8 @@ type apollo struct {
 	APOLLOAdamW
 	low             *LowRank
 	full, projected adamNumbers
-	seeds           map[string]int64 // of the parameters
-	base            int              // index of the first state after the projector's
+	seeds           map[string]int64 // by parameter
+	base            int              // index of the first state after those of the projector
 }
 
 type adamNumbers struct{ beta1, beta2, eps float64 }
@@ -83,7 +83,7 @@ func (o APOLLOAdamW) Build(groups []Group) (Optimizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	low.beyond = !o.SVD
+	low.anyRank = !o.SVD
 	f := &apollo{APOLLOAdamW: o, low: low, full: adamNumbers{optional.Or(o.Beta1, 0.9), optional.Or(o.Beta2, 0.999),
 		optional.Or(o.Eps, 1e-6)}}
 	f.projected = adamNumbers{optional.Or(o.LowRankBeta1, f.full.beta1), optional.Or(o.LowRankBeta2, f.full.beta2),
@@ -116,7 +116,7 @@ func (o APOLLOAdamW) Build(groups []Group) (Optimizer, error) {
 		r.lowRankOptions["scale_type"] = "tensor"
 	}
 	r.states = append([]state{stepCount}, low.states(func(d torch.DType) torch.DType { return d })...)
-	if !o.SVD { // random matrices lie row after row
+	if !o.SVD { // random matrices are row-major
 		for i := projector; i <= projectorRight; i++ {
 			make := r.states[i].make
 			r.states[i].make = func(m *member, lr float64) torch.Tensor {
@@ -134,7 +134,8 @@ func (o APOLLOAdamW) Build(groups []Group) (Optimizer, error) {
 		}}
 	}
 	r.states = append(r.states, moment("exp_avg"), moment("exp_avg_sq"),
-		state{name: "scaled_grad", make: func(m *member, _ float64) torch.Tensor { // of the last update; 0: none
+		// The norm of the last update; 0 before the first.
+		state{name: "scaled_grad", make: func(m *member, _ float64) torch.Tensor {
 			if !m.lowRank || o.NoNormGrowthLimiter {
 				return torch.Tensor{}
 			}
@@ -149,7 +150,8 @@ func (o APOLLOAdamW) Build(groups []Group) (Optimizer, error) {
 	return build(r, DefaultImplementation, groups)
 }
 
-// number gives each parameter that is trained the seed of its random matrices: its place among all.
+// number sets the seed for each parameter's random matrices: its position among all parameters,
+// counted from 1.
 func (f *apollo) number(groups []Group) {
 	f.seeds = map[string]int64{}
 	place := int64(0)
@@ -202,7 +204,8 @@ func (f *apollo) step(b *batch) {
 	}
 }
 
-// project brings a gradient to the lower rank; every UpdateGap updates it draws a new matrix first.
+// project projects a gradient to the lower rank. Every UpdateGap updates, it draws a new random
+// matrix first.
 func (f *apollo) project(m *member, g torch.Tensor, done float64) torch.Tensor {
 	if f.SVD {
 		return f.low.project(m, g, done)
@@ -218,20 +221,21 @@ func (f *apollo) project(m *member, g torch.Tensor, done float64) torch.Tensor {
 	return m.states[projector].T().MatMul(g)
 }
 
-// draw fills a matrix with normal numbers of variance 1/rank.
+// draw fills a matrix with normally distributed numbers of variance 1/rank.
 func (f *apollo) draw(matrix torch.Tensor, seed uint64) {
 	g := torch.NewGeneratorOn(matrix.Device(), seed)
 	drawn := torch.TensorOptions{Device: matrix.Device(), Generator: g}.Randn(matrix.Shape()...)
 	matrix.Copy_(drawn.DivScalar(math.Sqrt(float64(f.low.Rank))))
 }
 
-// nextSeed is the fifteenth number that a generator with a seed draws.
+// nextSeed returns the fifteenth number drawn from a generator with the given seed.
 func nextSeed(seed uint64) torch.Tensor {
 	drawn := torch.TensorOptions{DType: torch.Int64, Generator: torch.NewGenerator(seed)}.RandInt(0, math.MaxInt64, 15)
 	return drawn.Select(0, 14)
 }
 
-// scaled is the gradient scaled by how much longer the update of low rank is than its gradient.
+// scaled returns the gradient, scaled by the ratio of the norms of the low-rank update and the
+// low-rank gradient.
 func (f *apollo) scaled(m *member, raw, low, update torch.Tensor, first bool) torch.Tensor {
 	var factor torch.Tensor
 	if f.ScaleType == ScaleByTensor {

@@ -53,7 +53,7 @@ func (o ASGD) Build(groups []Group) (Optimizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	const eta, mu = 1, 2 // the states e and u
+	const eta, mu = 1, 2 // indices of the states eta and mu
 	step := func(b *batch) {
 		p, average := b.params, b.states[3]
 		t := b.count()
@@ -63,7 +63,8 @@ func (o ASGD) Build(groups []Group) (Optimizer, error) {
 			g = g.add(p, lambda)
 			p.addcmul_(g, b.constant(e), -1)
 			average.addcmul_(p.sub(average), b.constant(u), 1)
-			// PyTorch computes this in float32 here, and in Python's numbers in the plain loop.
+			// PyTorch computes this in float32 with foreach, and in Python floats in the plain
+			// loop.
 			b.setNumber(eta,
 				torch.Full(t).MulScalar(lambda*b.lr).AddScalar(1).PowScalar(alpha).Reciprocal().MulScalar(b.lr).Item())
 		} else {
@@ -88,7 +89,8 @@ func (o ASGD) Build(groups []Group) (Optimizer, error) {
 	}, o.Implementation, groups)
 }
 
-// constant is a number as a list: a float32 without dimensions on the parameters' device.
+// constant returns a list that repeats one number: a float32 tensor without dimensions on the
+// parameters' device.
 func (b *batch) constant(v float64) list {
 	t := torch.TensorOptions{Device: b.params.ts[0].Device()}.Full(v)
 	return b.params.each(func(torch.Tensor) torch.Tensor { return t })

@@ -32,7 +32,7 @@ type Averaged struct {
 	lists   []*averagedList
 }
 
-// averagedList holds tensors of one device and dtype.
+// averagedList holds tensors on one device and of one dtype.
 type averagedList struct {
 	device          torch.Device
 	dtype           torch.DType
@@ -93,7 +93,7 @@ func (l *averagedList) update(n int, decay float64) {
 	switch {
 	case n == 0:
 		average.copy_(source)
-	case !l.dtype.IsFloatingPoint(): // cut to whole numbers, as PyTorch's copy does
+	case !l.dtype.IsFloatingPoint(): // truncated to integers, as PyTorch's copy does
 		for i, t := range l.average {
 			if decay == 0 {
 				t.Copy_(t.Add(l.source[i].Sub(t).DivScalar(n + 1)))

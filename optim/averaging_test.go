@@ -13,8 +13,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// averagedRun repeats a case of testdata/pytorch.py up to the update stop, and then continues with
-// a new average.
+// averagedRun repeats a case of testdata/pytorch.py up to the update stop and then continues with a
+// new average.
 func averagedRun(t *testing.T, name string, stop int) (*optim.Averaged, *golden.File) {
 	g, inputs := golden.Load(t, "testdata/pytorch.safetensors"), golden.Load(t, "testdata/inputs.safetensors")
 	var tensors []torch.Named

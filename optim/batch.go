@@ -6,20 +6,20 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// batch holds parameters that have a gradient and that one sequence of operators updates: those of
-// a shard whose numbers (step counts and what follows from them) agree, so that every factor is the
-// same for all of them.
+// batch is a set of parameters that have a gradient and are updated together by one sequence of
+// operators. They belong to one shard, and their numbers, such as step counts, are equal, so that
+// all factors are the same for all of them.
 type batch struct {
 	settings
-	foreach bool // the formula of foreach=True, where it is not that of foreach=False
+	foreach bool // use the formula of foreach=True, if it differs from that of foreach=False
 	members []*member
 	params  list
 	grads   list
-	states  []list // empty for numbers and for states that these parameters do not have
+	states  []list // empty for states that are numbers or that these parameters do not have
 }
 
-// batches divides the parameters that have a gradient. Mostly that is all of them at the same step,
-// which costs no copy of the lists.
+// batches divides the parameters that have a gradient into batches. Usually all parameters are at
+// the same step and form a single batch, for which the lists are not copied.
 func (s *shard) batches(r rule, set settings) []*batch {
 	formula := r.implementation == Foreach || r.implementation == DefaultImplementation && s.device.IsCUDA()
 	operators := operators{foreach: formula || !s.device.IsCUDA(), python: !formula && wide(s.dtype) != s.dtype}
@@ -76,24 +76,23 @@ func (b *batch) append(m *member, grad torch.Tensor) {
 	}
 }
 
-// number returns the value of a state that is a number.
+// number returns the value of state i, which is a number.
 func (b *batch) number(i int) float64 { return b.members[0].numbers[i] }
 
-// setNumber changes it, rounded to float32 as PyTorch keeps it.
+// setNumber sets state i, which is a number, rounded to float32 as in PyTorch.
 func (b *batch) setNumber(i int, v float64) {
 	for _, m := range b.members {
 		m.numbers[i] = float64(float32(v))
 	}
 }
 
-// count adds one to state 0, the number of updates, and returns it.
+// count increments state 0, the number of updates, and returns it.
 func (b *batch) count() float64 {
 	b.setNumber(0, b.number(0)+1)
 	return b.number(0)
 }
 
-// gradient is the gradient with the weights added weightDecay times, negated first if the loss is
-// to rise.
+// gradient returns the gradients, negated if maximize is set, plus weightDecay times the weights.
 func (b *batch) gradient(maximize bool, weightDecay float64) list {
 	g := b.grads
 	if maximize {
@@ -105,8 +104,8 @@ func (b *batch) gradient(maximize bool, weightDecay float64) list {
 	return g
 }
 
-// decayed decays the weights themselves if decoupled is set, and otherwise lets the decay join the
-// gradient. It returns the gradient.
+// decayed applies weight decay and returns the gradients. If decoupled is set, the weights
+// themselves are decayed; otherwise the decay is added to the gradients.
 func (b *batch) decayed(maximize, decoupled bool) list {
 	if !decoupled {
 		return b.gradient(maximize, b.weightDecay)

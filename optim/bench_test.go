@@ -9,7 +9,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// BenchmarkImplementations: what a step costs beyond its arithmetic, for each way to compute it.
+// BenchmarkImplementations measures the overhead of a step for each implementation.
 func BenchmarkImplementations(b *testing.B) {
 	testenv.RequireTorch(b)
 	for name, o := range map[string]optim.Builder{
@@ -29,7 +29,7 @@ func BenchmarkImplementations(b *testing.B) {
 	}
 }
 
-// One update of 60 parameters with 10,000 elements each, on one thread; bench_test.py is the same
+// One update of 60 parameters with 10,000 elements each, on one thread. bench_test.py does the same
 // in Python.
 func BenchmarkStep(b *testing.B) {
 	testenv.RequireTorch(b)

@@ -43,30 +43,31 @@ func KeepIn32Bits(b Builder, names ...string) Builder {
 	return b
 }
 
-// bitsandbytes is an optimizer of the package of that name: its kernels for the CPU, which compute
-// in float32 whatever the parameters are. An update of a parameter with 8-bit state works on a
-// float32 copy of the state for its time.
+// bitsandbytes is an optimizer of the package of that name, as its CPU kernels compute it: in
+// float32, whatever the dtype of the parameters. To update a parameter with 8-bit state, the state
+// is temporarily converted to float32.
 type bitsandbytes struct {
 	name                         string
 	lr, beta1, beta2, eps, decay float64
 	momentum                     *momentum
 	options                      map[string]any
-	eightBit                     *EightBit // nil: all states in 32 bits
+	eightBit                     *EightBit // nil if all states have 32 bits
 	means                        int       // tensors in state1: 2 for AdEMAMix
 	squares                      bool      // there is a state2
-	low                          *LowRank  // of GaLore
+	low                          *LowRank  // for GaLore
 	// formula makes one update; eight reports whether it is the kernel for 8-bit states
 	formula func(b *batch, u *bitsandbytesUpdate, eight bool)
 }
 
-// bitsandbytesUpdate is what a formula works on, all in float32: parameters, gradients and states.
+// bitsandbytesUpdate holds the operands of a formula, all in float32: parameters, gradients and
+// states.
 type bitsandbytesUpdate struct {
 	p, g, mean, slow, square list
 	t                        float64
 	decay                    float64
 }
 
-// The indices of its states, after those of the projector.
+// Indices of the states, after those of the projector.
 const (
 	bnbState1 = iota
 	bnbState2
@@ -102,10 +103,10 @@ func (o *bitsandbytes) build(groups []Group) (Optimizer, error) {
 	return build(r, DefaultImplementation, groups)
 }
 
-// shape is that of the numbers that the state of a parameter stands for.
+// shape returns the shape of a parameter's state before quantization.
 func (o *bitsandbytes) shape(m *member) []int64 { return o.low.shapeOf(m) }
 
-// eight reports whether the state of a parameter is kept in 8 bits.
+// eight reports whether a parameter's state is kept in 8 bits.
 func (o *bitsandbytes) eight(m *member) bool {
 	if o.eightBit == nil || slices.Contains(o.eightBit.Keep32Bit, m.Name) {
 		return false
@@ -197,7 +198,7 @@ func part(l list, i int64) list {
 	return l.each(func(t torch.Tensor) torch.Tensor { return t.Select(0, i) })
 }
 
-// back writes the float32 copies of parameters into them.
+// back copies the updated float32 parameters to the original ones.
 func (u *bitsandbytesUpdate) back(params list) {
 	for i, p := range params.ts {
 		if !p.Is(u.p.ts[i]) && p.DType() != torch.Float32 {
@@ -206,8 +207,8 @@ func (u *bitsandbytesUpdate) back(params list) {
 	}
 }
 
-// one updates a parameter with 8-bit state, or one whose gradient is projected. Its float32 copies
-// are freed before the next one's are made.
+// one updates a single parameter with 8-bit state or a projected gradient. Its float32 copies are
+// freed before those of the next parameter are made.
 func (o *bitsandbytes) one(b *batch, i int, states []torch.Tensor, t float64) {
 	m, eight := b.members[i], o.eight(b.members[i])
 	single := func(t torch.Tensor) list { return list{[]torch.Tensor{t}, b.params.operators} }
@@ -262,7 +263,7 @@ func (o *bitsandbytes) one(b *batch, i int, states []torch.Tensor, t float64) {
 	}
 }
 
-// decayWeights is the decoupled decay.
+// decayWeights applies decoupled weight decay.
 func (u *bitsandbytesUpdate) decayWeights(lr float64) {
 	if u.decay > 0 {
 		u.p.mulScalar_(1 - lr*u.decay)

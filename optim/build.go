@@ -10,13 +10,13 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// build checks the groups as torch.optim.Optimizer.add_param_group does, and more strictly: states
-// are named, so names must be there and differ.
+// build checks the groups like torch.optim.Optimizer.add_param_group, but more strictly: parameters
+// must have distinct names, because states are stored by name.
 func build(r rule, implementation Implementation, groups []Group) (Optimizer, error) {
 	if err := implementation.resolve(&r, groups); err != nil {
 		return nil, err
 	}
-	if r.implementation == Fused { // the kernel counts the steps itself, where the parameter is
+	if r.implementation == Fused { // the kernel counts the steps in a tensor on the parameter's device
 		r.states = slices.Clone(r.states)
 		for i, s := range r.states {
 			if s.name == "step" {
@@ -37,7 +37,7 @@ func build(r rule, implementation Implementation, groups []Group) (Optimizer, er
 		o.groups = append(o.groups, g)
 		o.params = append(o.params, given.Params...)
 	}
-	// several groups may all be empty, as in PyTorch: those of a recipe for a model that is frozen
+	// As in PyTorch, several groups may all be empty, for example if a recipe's model is frozen.
 	if len(o.params) == 0 && len(groups) < 2 {
 		return nil, errorf(ErrParam, "%s was given no parameters; perhaps all of the model's are frozen", r.name)
 	}
@@ -49,7 +49,8 @@ func build(r rule, implementation Implementation, groups []Group) (Optimizer, er
 	return o, nil
 }
 
-// newGroup checks the i-th group. The names are those of the parameters of all groups before it.
+// newGroup checks the i-th group. names contains the names of the parameters of all previous
+// groups.
 func (o *optimizer) newGroup(given Group, i int, names map[string]bool) (*group, error) {
 	where := fmt.Sprintf("group %d", i)
 	if given.Name != "" {
@@ -93,7 +94,7 @@ func (o *optimizer) newGroup(given Group, i int, names map[string]bool) (*group,
 	return g, nil
 }
 
-// trainable tells why t cannot be a parameter; nil if it can.
+// trainable returns the reason why t cannot be a parameter, or nil if it can.
 func trainable(t torch.Tensor) error {
 	if !t.Defined() {
 		return fmt.Errorf("is undefined; leave out what a layer does not have")
@@ -112,7 +113,7 @@ func trainable(t torch.Tensor) error {
 	return nil
 }
 
-// sameTensor finds two entries that are the same tensor object.
+// sameTensor returns the indices of two entries that are the same tensor.
 func sameTensor(params []torch.Named) (i, j int, found bool) {
 	for j := range params {
 		for i := range j {
@@ -124,13 +125,13 @@ func sameTensor(params []torch.Named) (i, j int, found bool) {
 	return 0, 0, false
 }
 
-// newStep makes the count of a parameter's updates for a fused kernel. As in PyTorch it is a
-// float32 on the parameter's device.
+// newStep makes the step count of a fused kernel. As in PyTorch, it is a float32 tensor on the
+// parameter's device.
 func newStep(m *member, _ float64) torch.Tensor {
 	return torch.TensorOptions{Device: m.Tensor.Device()}.Zeros([]int64{}...)
 }
 
-// isMatrix refuses parameters that have not two dimensions.
+// isMatrix returns an error if a parameter does not have two dimensions.
 func isMatrix(optimizer string, p torch.Named) error {
 	if n := p.Tensor.Dim(); n != 2 {
 		return errorf(ErrParam, "parameter %q has %d dimensions; %s is for matrices only, want 2", p.Name, n,

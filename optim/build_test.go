@@ -91,7 +91,7 @@ func TestGroupsThatCannotWorkAreRefused(t *testing.T) {
 	}
 }
 
-// The groups of a recipe stay when all of a model is frozen; PyTorch takes them too.
+// A recipe keeps its groups even if the whole model is frozen. PyTorch accepts them, too.
 func TestSeveralGroupsMayAllBeEmpty(t *testing.T) {
 	testenv.RequireTorch(t)
 	for _, b := range []optim.Builder{optim.AdamW{}, optim.SGD{Momentum: 0.9}, optim.Adagrad{},

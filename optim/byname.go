@@ -87,7 +87,8 @@ var byName = map[string]func(a Arguments, g *args) Builder{
 			Eps:      g.pointer("eps"),
 			Centered: g.flag("centered"), WeightDecay: &a.WeightDecay, Implementation: PyTorchDefault}
 	},
-	// transformers gives these two the rate alone, no betas, no epsilon and no weight decay.
+	// transformers passes only the learning rate to these optimizers, but no betas, epsilon or
+	// weight decay.
 	"galore_adamw": func(a Arguments, g *args) Builder {
 		return a.galore(g)
 	},
@@ -118,7 +119,7 @@ var byName = map[string]func(a Arguments, g *args) Builder{
 			Eps: or1(a.AdamEpsilon, 1e-8), WeightDecay: &a.WeightDecay, MaxLR: g.number("max_lr", 0),
 			DecoupleLR: g.flag("decouple_lr"), KahanSum: g.optionalFlag("kahan_sum")}
 	},
-	// transformers gives this one the rate alone too, beside its own settings.
+	// transformers passes only the learning rate to this optimizer, besides its own settings.
 	"grokadamw": func(a Arguments, g *args) Builder {
 		return GrokAdamW{LR: a.LearningRate, WeightDecay: &a.WeightDecay, AlphaInit: g.pointer("alpha_init"),
 			Lamb: g.pointer("lamb"), Gamma: g.pointer("gamma"),
@@ -134,7 +135,8 @@ var byName = map[string]func(a Arguments, g *args) Builder{
 		return AdaLOMO{LR: a.LearningRate}
 	},
 
-	// Paged states are those of bitsandbytes that may move to the host; on a CPU there are none.
+	// "Paged" means that bitsandbytes may move the states to the host; on a CPU there is no
+	// difference.
 	"adamw_bnb_8bit":       func(a Arguments, _ *args) Builder { return a.adamW8bit() },
 	"adamw_8bit":           func(a Arguments, _ *args) Builder { return a.adamW8bit() },
 	"paged_adamw_8bit":     func(a Arguments, _ *args) Builder { return a.adamW8bit() },
@@ -215,7 +217,7 @@ func (a Arguments) galore(g *args) GaLoreAdamW {
 	return GaLoreAdamW{LR: a.LearningRate, LowRank: g.lowRank()}
 }
 
-// galore8bit decays by the 1e-2 of its class.
+// galore8bit leaves WeightDecay at the default of its class, 1e-2.
 func (a Arguments) galore8bit(g *args) GaLoreAdamW8bit {
 	g.none(a.WeightDecay != 0, "weight_decay", "transformers gives GaLore none; set it in GaLoreAdamW8bit")
 	return GaLoreAdamW8bit{LR: a.LearningRate, LowRank: g.lowRank()}
@@ -226,7 +228,7 @@ func (a Arguments) galoreAdafactor(g *args) GaLoreAdafactor {
 	return GaLoreAdafactor{AdafactorHF: a.adafactor(), LowRank: g.lowRank()}
 }
 
-// apollo gives the betas and the epsilon to the low-rank group alone.
+// apollo sets betas and epsilon only for the low-rank group.
 func (a Arguments) apollo(g *args) APOLLOAdamW {
 	g.none(a.WeightDecay != 0, "weight_decay", "transformers gives APOLLO none; set it in APOLLOAdamW")
 	o := APOLLOAdamW{LR: a.LearningRate, LowRankBeta1: or1(a.AdamBeta1, 0.9), LowRankBeta2: or1(a.AdamBeta2, 0.999),
@@ -256,7 +258,8 @@ func (a Arguments) lion32bit() Lion32bit {
 		WeightDecay: &a.WeightDecay}
 }
 
-// rmsprop32bit takes as numbers what transformers gives the class as text, which then fails.
+// rmsprop32bit passes its options as numbers. transformers passes them as strings, with which the
+// class fails.
 func (a Arguments) rmsprop32bit(g *args) RMSprop32bit {
 	return RMSprop32bit{LR: a.LearningRate, Alpha: g.pointer("alpha"), Eps: g.pointer("eps"),
 		WeightDecay: &a.WeightDecay}
@@ -281,10 +284,12 @@ func (a Arguments) adEMAMix8bit(g *args) AdEMAMix8bit {
 		TBeta3: o.TBeta3, Eps: o.Eps, WeightDecay: o.WeightDecay}
 }
 
-// or1 fixes the default of transformers, which is not that of every optimizer.
+// or1 returns the value, or the default of transformers, which differs from the default of some
+// optimizers.
 func or1(v *float64, standard float64) *float64 { return new(optional.Or(v, standard)) }
 
-// refused are the other members of OptimizerNames in transformers 5.17, and why they are not here.
+// refused are the other members of OptimizerNames in transformers 5.17, with the reason why they
+// are not supported.
 var refused = []struct {
 	reason string
 	names  []string
@@ -296,15 +301,15 @@ var refused = []struct {
 		[]string{"adamw_torch_4bit", "adamw_torch_8bit"}},
 }
 
-// args are the optim_args of a run while settings are made of them.
+// args are the optim_args of a run while they are converted to settings.
 type args struct {
 	values  map[string]string
 	used    []string
-	problem string // the first
+	problem string // the first problem found
 }
 
-// parseArgs is _parse_optim_args of transformers/trainer_optimizer.py, which passes over blanks and
-// takes the last of equal keys; here a key may come once.
+// parseArgs is _parse_optim_args of transformers/trainer_optimizer.py, which ignores spaces. If a
+// key occurs twice, transformers takes the last value; here it is an error.
 func parseArgs(name, text string) (*args, error) {
 	g := &args{values: map[string]string{}}
 	text = strings.ReplaceAll(text, " ", "")
@@ -331,7 +336,7 @@ func (g *args) take(key string) (string, bool) {
 	return v, ok
 }
 
-// none notes a setting that this optimizer cannot have.
+// none records a problem if a setting is set that this optimizer does not have.
 func (g *args) none(set bool, key, why string) {
 	if set && g.problem == "" {
 		g.problem = key + " is set, but " + why
@@ -373,7 +378,7 @@ func (g *args) integer(key string) int64 {
 	return v
 }
 
-// flag is true for the words that transformers takes for it.
+// flag returns true for the words that transformers interprets as true.
 func (g *args) flag(key string) bool {
 	text, _ := g.take(key)
 	switch strings.ToLower(text) {
@@ -386,7 +391,7 @@ func (g *args) flag(key string) bool {
 	return false
 }
 
-// optionalFlag is nil where the key is not given.
+// optionalFlag returns nil if the key is not given.
 func (g *args) optionalFlag(key string) *bool {
 	if _, ok := g.values[key]; !ok {
 		g.used = append(g.used, key)
@@ -395,7 +400,7 @@ func (g *args) optionalFlag(key string) *bool {
 	return new(g.flag(key))
 }
 
-// word is one of two words, the first of which is the default and returned as nothing.
+// word returns one of two words. For the first, which is the default, it returns the empty string.
 func (g *args) word(key, standard, other string) string {
 	text, ok := g.take(key)
 	switch {
@@ -418,7 +423,7 @@ func (g *args) lowRank() LowRank {
 	return l
 }
 
-// err tells what was wrong with the settings or is left of them.
+// err returns the first problem, or an error for any argument that was not used.
 func (g *args) err(name string) error {
 	if g.problem != "" {
 		return errorf(ErrOption, "the arguments of %s: %s", name, g.problem)

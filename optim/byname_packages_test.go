@@ -32,10 +32,10 @@ func readPackagesByName(t *testing.T) (f packagesByNameFile) {
 	return f
 }
 
-// Every setting of every group is the one that transformers' Trainer makes.
+// All settings of all groups are those that transformers' Trainer makes.
 func TestByNameMakesTheGroupsOfTransformers(t *testing.T) {
 	testenv.RequireTorch(t)
-	// Choices between kernels of the original; setup is true after its first update.
+	// Choices of kernels in the original. setup is true after its first update.
 	kernels := []string{"foreach", "triton", "setup"}
 	for _, c := range readPackagesByName(t).Cases {
 		t.Run(c.Name+" "+c.OptimArgs, func(t *testing.T) {

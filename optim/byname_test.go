@@ -16,7 +16,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// recorded is testdata/byname.json.
+// recorded is the content of testdata/byname.json.
 type recorded struct {
 	Names []string
 	Cases []struct {
@@ -64,7 +64,7 @@ func arguments(t *testing.T, given map[string]float64, optimArgs string) optim.A
 	return a
 }
 
-// two are the parameters of testdata/byname.py in the Trainer's two groups.
+// two returns the parameters of testdata/byname.py in the Trainer's two groups.
 func two(g *golden.File) (weight, bias torch.Tensor, groups []optim.Group) {
 	weight, bias = g.Tensor("init.weight").Clone().RequiresGrad(), g.Tensor("init.bias").Clone().RequiresGrad()
 	return weight, bias, []optim.Group{
@@ -188,8 +188,8 @@ func TestMovedMomentumBitsEqualPyTorch(t *testing.T) {
 	}
 	for _, c := range moved {
 		t.Run(c.Optimizer+" "+c.Schedule, func(t *testing.T) {
-			// The second half is made by a new optimizer that continues from the state of the
-			// first.
+			// The second half is made by a new optimizer, which continues from the first one's
+			// state.
 			weight, bias, _ := two(g)
 			build := func() optim.Optimizer {
 				o, err := builders[c.Optimizer].Build([]optim.Group{{Params: []torch.Named{{Name: "weight",

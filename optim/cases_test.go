@@ -16,7 +16,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// settingsByName are all builders. A golden file says which one repeats it.
+// settingsByName are all builders. A golden file names the one that reproduces it.
 var settingsByName = map[string]optim.Builder{}
 
 func init() {
@@ -30,7 +30,7 @@ func init() {
 	}
 }
 
-// fileCase is a golden file of testdata/golden.py, read by what its metadata say.
+// fileCase is a golden file of testdata/golden.py, decoded according to its metadata.
 type fileCase struct {
 	name    string
 	file    *golden.File
@@ -78,7 +78,8 @@ func decode(t *testing.T, text string, to any) {
 	}
 }
 
-// decodeBuilder fills the settings of that name with options, under the names of their Go fields.
+// decodeBuilder returns the builder with the given name, with its fields set from JSON under their
+// Go names.
 func decodeBuilder(t *testing.T, name, options string) optim.Builder {
 	t.Helper()
 	empty, ok := settingsByName[name]
@@ -114,7 +115,7 @@ func (c fileCase) start(t *testing.T, inputs *golden.File) *run {
 	return r
 }
 
-// updates makes the updates from..to at the rates of the case.
+// updates makes the updates from..to with the rates of the case.
 func (c fileCase) updates(r *run, from, to int) {
 	for k := from; k < to; k++ {
 		torch.Scope(func() {
@@ -163,8 +164,8 @@ func TestEveryOptimizerRepeatsItsGoldenFile(t *testing.T) {
 	}
 }
 
-// A run that is saved and continued by a new optimizer must end where the whole run ends, for every
-// kind of state.
+// A run that is saved and continued by a new optimizer must end where an uninterrupted run ends,
+// for all kinds of state.
 func TestEveryOptimizerResumesToTheBit(t *testing.T) {
 	testenv.RequireTorch(t)
 	inputs := golden.Load(t, "testdata/inputs.safetensors")

@@ -10,7 +10,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// torch.nn.utils.get_total_norm takes the norms dtype by dtype, the one that came last first.
+// torch.nn.utils.get_total_norm computes the norms dtype by dtype, starting with the dtype that
+// occurs last.
 func TestTheTotalNormOfSeveralDTypesHasTheOrderOfPyTorch(t *testing.T) {
 	testenv.RequireTorch(t)
 	torch.Scope(func() {

@@ -9,8 +9,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// On a GPU the kernels round in another order: the runs agree closely with those of the CPU. Half
-// of the parameters stay on the CPU.
+// GPU kernels round in another order, so their results agree only closely with those of the CPU.
+// Half of the parameters stay on the CPU.
 func TestRunsOnAGPUAgree(t *testing.T) {
 	testenv.RequireCUDA(t)
 	g := golden.Load(t, "testdata/optim.safetensors")
@@ -64,7 +64,7 @@ func TestRunsOnAGPUAgree(t *testing.T) {
 	}
 }
 
-// A state from a file is on the CPU; its parameter may be elsewhere.
+// A state from a file is on the CPU, but its parameter may be elsewhere.
 func TestStateIsLoadedOntoTheGPU(t *testing.T) {
 	testenv.RequireCUDA(t)
 	stepped := func(d torch.Device) optim.Optimizer {

@@ -15,8 +15,8 @@ import (
 	"github.com/gotrainer/gotrainer/optim"
 )
 
-// The table of docs/optimizers.md has every name of transformers once, and says of each what ByName
-// makes of it.
+// The table in docs/optimizers.md must list every name of transformers once, and what ByName makes
+// of it.
 func TestTheTableOfNamesIsTrue(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "docs", "optimizers.md"))
 	require.NoError(t, err)

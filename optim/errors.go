@@ -15,7 +15,7 @@ var (
 	ErrState  = errors.New("optimizer state does not fit")
 )
 
-// kindError is a sentence and the kind of error that it is.
+// kindError is an error message together with its kind.
 type kindError struct {
 	kind error
 	text string
@@ -28,8 +28,8 @@ func errorf(kind error, format string, args ...any) error {
 	return &kindError{kind, fmt.Sprintf(format, args...)}
 }
 
-// must gives the result of a Build to a constructor of raw loops, where a mistake is one of the
-// program.
+// must returns the result of a Build. In constructors for raw training loops an error is a bug of
+// the program, so it panics.
 func must(op string, o Optimizer, err error) Optimizer {
 	if err != nil {
 		code := torch.ErrInvalid
@@ -41,14 +41,15 @@ func must(op string, o Optimizer, err error) Optimizer {
 	return o
 }
 
-// setting is a number of the settings with the range that it must be in.
+// setting is a number among an optimizer's settings, with its permitted range.
 type setting struct {
 	name  string
 	value float64
-	below float64 // exclusive limit, zero: none
+	below float64 // exclusive upper limit; zero means none
 }
 
-// checkSettings refuses negative, infinite and undefined numbers, and those beyond their limit.
+// checkSettings returns an error for numbers that are negative, infinite, nan or beyond their
+// limit.
 func checkSettings(optimizer string, settings ...setting) error {
 	for _, s := range settings {
 		switch {

@@ -79,7 +79,7 @@ func ExampleAveraged() {
 	// trained on with 0.700
 }
 
-// The body learns more slowly the further a layer is from the head, and biases are not decayed.
+// Layers further from the head have a lower learning rate, and biases have no weight decay.
 func ExampleLayerDecay() {
 	var params []torch.Named
 	for _, name := range []string{"embeddings.weight", "layer.0.weight", "layer.0.bias", "layer.1.weight",
@@ -97,8 +97,8 @@ func ExampleLayerDecay() {
 	// no_decay layer 1 decay 0    rate x0.25
 }
 
-// Embeddings and the rest go to AdamW, the matrices of hidden layers to Muon: two optimizers beside
-// each other.
+// Two optimizers for one model: Muon updates the matrices of hidden layers, AdamW the embeddings
+// and all other parameters.
 func ExampleByPattern() {
 	params := []torch.Named{
 		{Name: "embed.weight", Tensor: torch.Ones(50, 16).RequiresGrad()},

@@ -34,7 +34,7 @@ func Example() {
 	// y = 2.00 x -1.00 after 200 updates
 }
 
-// The weights of a fresh head learn ten times as fast as the body, and biases are not decayed.
+// The weights of a new head have ten times the learning rate of the others, and biases have no decay.
 func ExampleGroup() {
 	body := []torch.Named{
 		{Name: "body.weight", Tensor: torch.Ones(2, 2).RequiresGrad()},
@@ -66,7 +66,7 @@ func ExampleClipGradNorm() {
 	// norm 10, gradient now [0.60 0.80]
 }
 
-// A new optimizer continues where another has stopped.
+// A new optimizer continues from the state of another.
 func ExampleOptimizer_LoadState() {
 	w := torch.Ones(3).RequiresGrad()
 	params := []torch.Named{{Name: "w", Tensor: w}}
@@ -88,7 +88,7 @@ func ExampleOptimizer_LoadState() {
 	// optim: state "w.momentum_buffer" has shape [2]; want [3]
 }
 
-// Every optimizer must find the minimum of a bowl, and climb away from it with Maximize.
+// Every optimizer must find the minimum of a quadratic bowl, and climb away from it with Maximize.
 func TestOptimizersConverge(t *testing.T) {
 	testenv.RequireTorch(t)
 	for _, test := range []struct {

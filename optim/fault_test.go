@@ -8,7 +8,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// failing is SGD with momentum whose kernel or allocation runs out of memory on demand.
+// failing returns an SGD with momentum whose kernel or allocation runs out of memory on demand.
 func failing(t *testing.T, kernel, allocation *bool) *optimizer {
 	t.Helper()
 	opt, err := SGD{Momentum: 0.9}.Build([]Group{{Params: []torch.Named{
@@ -39,8 +39,8 @@ func failing(t *testing.T, kernel, allocation *bool) *optimizer {
 	return o
 }
 
-// The momentum of a first step is memory that nobody has written to until the kernel has run: if it
-// fails, that must not be saved.
+// The momentum buffer of the first step is uninitialised until the kernel has run. If the kernel
+// fails, the buffer must not be saved.
 func TestAFailedFirstStepLeavesNoState(t *testing.T) {
 	testenv.RequireTorch(t)
 	for _, what := range []string{"kernel", "allocation"} {

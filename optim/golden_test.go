@@ -20,7 +20,7 @@ const (
 
 var everything = []string{"weight", "bias", "scale", "late", "rare", "frozen"}
 
-// groupCase is a group of a golden case: its names, decay and rate.
+// groupCase is a group of a golden case: its parameters' names, weight decay and rate scale.
 type groupCase struct {
 	names []string
 	decay *float64
@@ -58,7 +58,7 @@ var goldenCases = []struct {
 	{"sgd_nesterov", optim.SGD{Momentum: 0.8, Nesterov: true, WeightDecay: new(0.01), Maximize: true}, one, nil},
 }
 
-// run is a training of a golden case.
+// run is one training run of a golden case.
 type run struct {
 	t      *testing.T
 	g      *golden.File
@@ -67,7 +67,7 @@ type run struct {
 	opt    optim.Optimizer
 }
 
-// start makes the parameters at their initial values and the optimizer.
+// start makes the parameters with their initial values, and the optimizer.
 func start(t *testing.T, g *golden.File, b optim.Builder, groups []groupCase, dtypes map[string]torch.DType) *run {
 	t.Helper()
 	r := &run{t, g, dtypes, map[string]torch.Tensor{}, nil}
@@ -95,7 +95,7 @@ func (r *run) cast(name string, t torch.Tensor) torch.Tensor {
 	return t
 }
 
-// gradient is that of testdata/optim.py: undefined where the parameter has none.
+// gradient returns a gradient of testdata/optim.py; it is undefined if the parameter has none.
 func (r *run) gradient(update int, name string) torch.Tensor {
 	if name == "frozen" || name == "late" && update < 4 || name == "rare" && update%2 == 1 {
 		return torch.Tensor{}
@@ -103,7 +103,7 @@ func (r *run) gradient(update int, name string) torch.Tensor {
 	return r.cast(name, r.g.Tensor(fmt.Sprintf("grad.%d.%s", update%5, name))).Clone()
 }
 
-// updates makes the updates from..to in a scope each, as a loop does.
+// updates makes the updates from..to, each in its own scope, as a training loop does.
 func (r *run) updates(from, to int) {
 	for k := from; k < to; k++ {
 		torch.Scope(func() {
@@ -116,7 +116,7 @@ func (r *run) updates(from, to int) {
 	}
 }
 
-// compare reports every bit that differs from PyTorch's parameters and states.
+// compare compares parameters and states with PyTorch's, bit for bit.
 func (r *run) compare(name string) {
 	r.t.Helper()
 	for p, tensor := range r.params {
@@ -161,8 +161,9 @@ func TestBitsEqualPyTorch(t *testing.T) {
 	}
 }
 
-// A run that is stopped, saved and continued by a new optimizer must end where the whole run ends,
-// whether parameters have had their first gradient by then (after 10 updates) or not (after 2).
+// A run that is stopped, saved and continued by a new optimizer must end where an uninterrupted run
+// ends, whether the parameters have had their first gradient by then (after 10 updates) or not
+// (after 2).
 func TestResumedRunEqualsPyTorch(t *testing.T) {
 	testenv.RequireTorch(t)
 	g := golden.Load(t, "testdata/optim.safetensors")
@@ -179,7 +180,7 @@ func TestResumedRunEqualsPyTorch(t *testing.T) {
 				if err := second.opt.LoadState(state, first.opt.Updates()); err != nil {
 					t.Fatal(err)
 				}
-				first.updates(stop, updates) // must not reach into the second, nor the other way round
+				first.updates(stop, updates) // must not affect the second, nor vice versa
 				second.updates(stop, updates)
 				second.compare(c.name)
 				first.compare(c.name)
@@ -191,7 +192,7 @@ func TestResumedRunEqualsPyTorch(t *testing.T) {
 	}
 }
 
-// LoadState must give up what an optimizer remembers of parameters that the state does not name.
+// LoadState must discard the state of parameters that the given state does not contain.
 func TestRewoundRunEqualsPyTorch(t *testing.T) {
 	testenv.RequireTorch(t)
 	g := golden.Load(t, "testdata/optim.safetensors")

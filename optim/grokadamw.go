@@ -56,8 +56,8 @@ type grokAdamW struct {
 	beta2, eps, alpha, lamb, gamma, rate, clip float64
 
 	signal    func() float64
-	slow      float64         // the decay of the slow part at this update
-	positions map[*member]int // of the parameters of the group that have a gradient
+	slow      float64         // decay of the slow part in this update
+	positions map[*member]int // positions of the group's parameters that have a gradient
 }
 
 // Build makes the optimizer.

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// unloaded are parameters without tensors: dividing looks at names only.
+// unloaded returns parameters without tensors, because groups are divided by name only.
 func unloaded(names ...string) (params []torch.Named) {
 	for _, n := range names {
 		params = append(params, torch.Named{Name: n})
@@ -88,7 +88,7 @@ func TestTransformerLayerKnowsTheUsualNames(t *testing.T) {
 	}
 }
 
-// Dividing loses no parameter, adds none, and keeps the order within a group.
+// Dividing neither loses nor adds parameters, and keeps their order within a group.
 func TestDividingKeepsEveryParameterOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := rapid.SliceOfDistinct(rapid.StringMatching(`(embed|layer\.[0-9]|h\.[0-9]{1,2}|head)\.[abc]{1,3}`),
@@ -220,7 +220,7 @@ func TestNoOptimizerHoldsMoreTensorsAfterTheFirstSteps(t *testing.T) {
 		step := func(k int) {
 			for i, p := range params {
 				if i == 1 && k%3 == 0 {
-					p.Tensor.SetGrad(torch.Tensor{}) // a batch of its own
+					p.Tensor.SetGrad(torch.Tensor{}) // makes it a separate batch
 				} else {
 					torch.Scope(func() { p.Tensor.SetGrad(torch.Full(0.5, p.Tensor.Shape()...)) })
 				}
@@ -239,7 +239,7 @@ func TestNoOptimizerHoldsMoreTensorsAfterTheFirstSteps(t *testing.T) {
 	}
 }
 
-// A step that cannot begin leaves counts and states as they were.
+// A step that cannot start leaves counts and states unchanged.
 func TestAStepOnAFreedParameterChangesNothing(t *testing.T) {
 	testenv.RequireTorch(t)
 	for name, b := range settingsByName {
@@ -264,7 +264,7 @@ func TestAStepOnAFreedParameterChangesNothing(t *testing.T) {
 	}
 }
 
-// ready makes an optimizer of any kind ready for Step with gradients from anywhere.
+// ready prepares an optimizer of any kind for Step with gradients of any origin.
 func ready(o optim.Optimizer) {
 	o.(optim.ModeSwitcher).Train()
 	if u, ok := o.(optim.BackwardUpdater); ok {

@@ -10,13 +10,13 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// groupState is a number that an optimizer remembers of a group as a whole: an entry that
-// PyTorch's param_groups have beside the settings, such as schedulefree's weight_sum. In a state
-// it is a float64 without dimensions, "param_groups.0.weight_sum".
+// groupState is a number that an optimizer keeps for a group as a whole: an entry of PyTorch's
+// param_groups other than the settings, such as schedulefree's weight_sum. In an optimizer state it
+// is a float64 tensor without dimensions, named for example "param_groups.0.weight_sum".
 type groupState struct {
 	name    string
 	initial float64
-	kind    groupStateKind // of the entry in Python
+	kind    groupStateKind // type of the entry in Python
 }
 
 type groupStateKind uint8
@@ -37,7 +37,7 @@ func (r *rule) groupNumbers() []float64 {
 	return numbers
 }
 
-// groupState lists what is remembered of the groups; before the first update there is nothing.
+// groupState returns the state of the groups. There is none before the first update.
 func (o *optimizer) groupState() (all []torch.Named) {
 	if o.updates == 0 {
 		return nil
@@ -51,8 +51,8 @@ func (o *optimizer) groupState() (all []torch.Named) {
 	return all
 }
 
-// takeGroupState separates what is remembered of the groups from the states of the parameters. A
-// state without any begins again.
+// takeGroupState separates the state of the groups from that of the parameters. If there is none,
+// the groups start with initial values.
 func (o *optimizer) takeGroupState(given []torch.Named) (rest []torch.Named, numbers [][]float64, err error) {
 	numbers = make([][]float64, len(o.groups))
 	for i := range o.groups {
@@ -90,7 +90,7 @@ func (o *optimizer) takeGroupState(given []torch.Named) (rest []torch.Named, num
 	return rest, numbers, nil
 }
 
-// groupEntry takes "param_groups.0.k" apart.
+// groupEntry parses a name such as "param_groups.0.k".
 func (o *optimizer) groupEntry(name string) (group, entry int, ok bool) {
 	text, ok := strings.CutPrefix(name, groupPrefix)
 	digits, key, dotted := strings.Cut(text, ".")
@@ -106,7 +106,7 @@ func (o *optimizer) groupEntry(name string) (group, entry int, ok bool) {
 	return 0, 0, false
 }
 
-// python is the entry of a group as Python has it.
+// python returns the value of the entry with its type in Python.
 func (s groupState) python(v float64) any {
 	switch s.kind {
 	case intEntry:
@@ -117,8 +117,8 @@ func (s groupState) python(v float64) any {
 	return v
 }
 
-// groupStateOf reads what is remembered of the groups from PyTorch's param_groups, and the largest
-// count in it. Of AdaLomo they have nothing.
+// groupStateOf reads the state of the groups from PyTorch's param_groups, and the largest count in
+// it. For AdaLomo they contain none.
 func (o *optimizer) groupStateOf(paramGroups []byte) (all []torch.Named, largest float64, err error) {
 	if len(o.rule.groupStates) == 0 {
 		return nil, 0, nil

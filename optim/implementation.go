@@ -23,13 +23,13 @@ const (
 	ForLoop Implementation = "for-loop"
 )
 
-// StepSupportsAMPScaling reports whether the kernel itself leaves an update out where loss scaling
-// has found an infinite gradient, so that in PyTorch a scaler always calls it and cannot tell:
-// _step_supports_amp_scaling.
+// StepSupportsAMPScaling reports whether the kernel itself skips an update if loss scaling has
+// found an infinite gradient: _step_supports_amp_scaling. If so, PyTorch's scaler always calls the
+// step, and does not know whether it was skipped.
 func (o *optimizer) StepSupportsAMPScaling() bool { return o.rule.implementation == Fused }
 
-// resolve decides between fused and composed for the parameters of groups, and refuses what cannot
-// be.
+// resolve decides whether the parameters of groups are updated by a fused kernel, and refuses
+// combinations that are not possible.
 func (i Implementation) resolve(r *rule, groups []Group) error {
 	switch i {
 	case DefaultImplementation:
@@ -47,7 +47,7 @@ func (i Implementation) resolve(r *rule, groups []Group) error {
 		}
 		r.implementation = Fused
 	case PyTorchDefault:
-		r.implementation = DefaultImplementation // which means just that where a rule has no fused kernel
+		r.implementation = DefaultImplementation // in a rule, it means PyTorch's choice of ForLoop or Foreach
 	case Foreach, ForLoop:
 		r.implementation = i
 	default:

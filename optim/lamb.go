@@ -88,7 +88,7 @@ func (o LAMB) Build(groups []Group) (Optimizer, error) {
 	}, DefaultImplementation, groups)
 }
 
-// trustRatios stay on the device.
+// trustRatios computes the trust ratios without waiting for the device.
 func trustRatios(weights, updates list, clip bool) list {
 	ratios := make([]torch.Tensor, len(weights.ts))
 	for i, w := range weights.ts {

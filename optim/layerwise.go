@@ -58,17 +58,17 @@ type BackwardUpdater interface {
 	RemoveHooks()
 }
 
-// layerWise is an optimizer whose updates happen in hooks.
+// layerWise is an optimizer that updates parameters in hooks during the backward pass.
 type layerWise struct {
 	*optimizer
 	hooks   []*torch.PostAccumulateGradHook
 	begun   bool
 	rate    float64
-	set     map[*member]settings // of the update that has begun
+	set     map[*member]settings // the settings of the current update
 	updated map[*member]bool
 }
 
-// layered registers the hooks of what a Build has made.
+// layered registers the hooks for an optimizer returned by Build.
 func layered(made Optimizer, err error) (Optimizer, error) {
 	if err != nil {
 		return nil, err
@@ -137,7 +137,8 @@ func (l *layerWise) hook(m *member) {
 	m.Tensor.SetGrad(torch.Tensor{})
 }
 
-// Step ends an update that BeforeBackward has begun, at its rate; otherwise it makes a whole one.
+// Step ends an update that BeforeBackward began with the same rate. Without one, it makes a whole
+// update.
 func (l *layerWise) Step(lr float64) {
 	if !l.begun {
 		l.optimizer.Step(lr)

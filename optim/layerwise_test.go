@@ -13,7 +13,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Two layers never have a gradient at the same time: that is what updating layer by layer is for.
+// Two layers must never have gradients at the same time, which is the purpose of updating layer by
+// layer.
 func TestGradientsAreFreedLayerByLayer(t *testing.T) {
 	testenv.RequireTorch(t)
 	params := []torch.Named{param("first", 4, 4), param("second", 4, 4), param("third", 4, 4)}
@@ -22,7 +23,7 @@ func TestGradientsAreFreedLayerByLayer(t *testing.T) {
 	u := o.(optim.BackwardUpdater)
 	defer u.RemoveHooks()
 	most := 0
-	for _, p := range params { // after the optimizer's hook has run
+	for _, p := range params { // these hooks run after the optimizer's
 		h := p.Tensor.RegisterPostAccumulateGradHook(func() {
 			now := 0
 			for _, q := range params {
@@ -40,7 +41,7 @@ func TestGradientsAreFreedLayerByLayer(t *testing.T) {
 		x = x.MatMul(p.Tensor).Tanh()
 	}
 	x.Sum(torch.DefaultDType).Backward()
-	assert.Zero(t, most, "gradients that are there when a layer has been updated")
+	assert.Zero(t, most, "number of gradients after a layer is updated")
 	u.Step(0.1)
 	assert.Equal(t, 1, u.Updates())
 }
@@ -70,7 +71,7 @@ func TestUpdatesDuringTheBackwardPassComeInOrder(t *testing.T) {
 	u.Step(0.1)
 	assert.Equal(t, 1, u.Updates())
 
-	u.RemoveHooks() // from here on it works as others do
+	u.RemoveHooks() // from here on it works like any other optimizer
 	before := w.Tensor.Detach().Clone()
 	backward()
 	u.Step(0.5)
@@ -135,7 +136,7 @@ func ExampleBackwardUpdater() {
 	// 0.512, a gradient is left: false
 }
 
-// A parameter whose gradient has been there from before the pass has a first update of its own.
+// A parameter that already had a gradient before the pass gets a separate first update.
 func TestTheFirstUpdateOfALayerIsItsOwn(t *testing.T) {
 	testenv.RequireTorch(t)
 	a, b := param("a", 3), param("b", 3)

@@ -12,7 +12,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// fusedRules are the rules that have a kernel of their own on the CPU.
+// fusedRules are the optimizers that have a fused kernel on the CPU.
 var fusedRules = map[string]func(optim.Implementation) optim.Builder{
 	"AdamW": func(i optim.Implementation) optim.Builder {
 		return optim.AdamW{LR: 0.1, AMSGrad: true, Implementation: i}
@@ -24,7 +24,7 @@ var fusedRules = map[string]func(optim.Implementation) optim.Builder{
 	"Adagrad": func(i optim.Implementation) optim.Builder { return optim.Adagrad{LR: 0.1, Implementation: i} },
 }
 
-// picture has a gradient that differs from element to element.
+// picture returns a tensor whose gradient differs from element to element.
 func picture(shape ...int64) torch.Tensor {
 	n := int64(1)
 	for _, s := range shape {
@@ -33,8 +33,8 @@ func picture(shape ...int64) torch.Tensor {
 	return torch.Arange(n).ToDType(torch.Float32).View(shape...).MulScalar(0.1).Sin()
 }
 
-// The kernels run over memory, so a parameter that is a view, or whose memory format is changed
-// between updates, is trained as the operators train it.
+// The kernels run over raw memory. A parameter that is a view, or whose memory format changes
+// between updates, must be trained like the operators train it.
 func TestFusedKernelsMeetTheirElementsInAnyLayout(t *testing.T) {
 	testenv.RequireTorch(t)
 	for name, rule := range fusedRules {

@@ -51,14 +51,14 @@ type ClosureOptimizer interface {
 	LoadState(state []torch.Named) error
 }
 
-// lbfgs follows torch/optim/lbfgs.py line by line. What is a tensor of no dimensions there, or a
-// Python number, is a scalar here.
+// lbfgs follows torch/optim/lbfgs.py line by line. A scalar here is a tensor without dimensions or
+// a Python number there.
 type lbfgs struct {
 	LBFGS
 	toleranceGrad, toleranceChange float64
 	params                         []torch.Named
 	list                           *torch.List
-	kind                           scalarKind // of a sum over the parameters
+	kind                           scalarKind // kind of a sum over the parameters
 
 	iterations, evaluations int
 	direction               torch.Tensor
@@ -110,7 +110,7 @@ func (o LBFGS) Build(params []torch.Named) (ClosureOptimizer, error) {
 		return nil, errorf(ErrOption, "LBFGS has MaxIter %d, MaxEval %d and HistorySize %d; want positive numbers",
 			o.MaxIter, o.MaxEval, o.HistorySize)
 	}
-	// The checks of names and tensors are those of any optimizer.
+	// Names and tensors are checked as in every other optimizer.
 	checked, err := SGD{}.Build([]Group{{Params: params}})
 	if err != nil {
 		return nil, err
@@ -145,7 +145,7 @@ func (l *lbfgs) Step(closure func() float64) (loss float64) {
 	return loss
 }
 
-// keep lets what is remembered outlive the scope of a step.
+// keep makes the tensors of the state outlive the scope of a step.
 func (l *lbfgs) keep() {
 	for _, t := range append(append([]torch.Tensor{l.direction, l.formerGrad}, l.dirs...), l.steps...) {
 		if t.Defined() {
@@ -214,7 +214,7 @@ func (l *lbfgs) update(closure func() float64) float64 {
 	return before
 }
 
-// remember adds the last move to the history if the loss curves upward along it.
+// remember adds the last step to the history if the curvature along it is positive.
 func (l *lbfgs) remember(gradient torch.Tensor) {
 	y, s := gradient.Sub(l.formerGrad), l.direction.MulScalar(l.step.v)
 	curvature := l.item(y.Dot(s))
@@ -231,8 +231,8 @@ func (l *lbfgs) remember(gradient torch.Tensor) {
 	l.diagonal = curvature.over(l.item(y.Dot(y)))
 }
 
-// newDirection multiplies the negative gradient by the approximate inverse of the Hessian, in the
-// two loops of the method.
+// newDirection multiplies the negative gradient by the approximate inverse Hessian, using the
+// two-loop recursion of L-BFGS.
 func (l *lbfgs) newDirection(gradient torch.Tensor) torch.Tensor {
 	q := gradient.Neg()
 	al := make([]scalar, len(l.dirs))
@@ -255,14 +255,14 @@ func (l *lbfgs) flat(gradient torch.Tensor) bool {
 
 func (l *lbfgs) item(t torch.Tensor) scalar { return scalar{t.Item(), l.kind} }
 
-// evaluate calls the closure as a user would: gradients on, and no tensor left behind.
+// evaluate calls the closure with gradients enabled and frees all tensors that it makes.
 func (l *lbfgs) evaluate(closure func() float64) (loss float64) {
 	l.evaluations++
 	torch.Scope(func() { torch.EnableGrad(func() { loss = closure() }) })
 	return loss
 }
 
-// gradient is all gradients in one flat tensor, zeros where there is none.
+// gradient returns all gradients in one flat tensor, with zeros for missing ones.
 func (l *lbfgs) gradient() torch.Tensor {
 	flat := make([]torch.Tensor, len(l.params))
 	for i, g := range l.list.Grads() {
@@ -274,7 +274,7 @@ func (l *lbfgs) gradient() torch.Tensor {
 	return torch.Cat(flat, 0)
 }
 
-// move adds the direction to the parameters, times t.
+// move adds t times the direction to the parameters.
 func (l *lbfgs) move(t scalar) {
 	var offset int64
 	for _, p := range l.params {

@@ -7,7 +7,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// State is named after the first parameter, under which PyTorch keeps it.
+// State names the state after the first parameter, as PyTorch does.
 func (l *lbfgs) State() []torch.Named {
 	if l.iterations == 0 {
 		return nil
@@ -38,7 +38,7 @@ func (l *lbfgs) State() []torch.Named {
 	return state
 }
 
-// lbfgsNumbers are the states of one number each.
+// lbfgsNumbers are the states that consist of one number.
 var lbfgsNumbers = []string{"n_iter", "func_evals", "t", "H_diag", "prev_loss"}
 
 func (l *lbfgs) LoadState(state []torch.Named) error {

@@ -90,7 +90,7 @@ func TestLBFGSEqualsPyTorch(t *testing.T) {
 				t.Errorf("Step %d returns the loss %g, want %g", k+1, loss, losses[k])
 			}
 			if k > 0 && !testenv.SameBits() {
-				continue // the line search takes other ways with other last bits: the first step tells
+				continue // small differences change the path of the line search, so only the first step is compared
 			}
 			golden.RecordedWithin(t, fmt.Sprint("parameters after step ", k+1), p.flat(),
 				g.Tensor(fmt.Sprintf("%s/after/%d", name, k+1)), 1e5)
@@ -116,7 +116,7 @@ func TestLBFGSResumesToTheBit(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 3 {
-			opt.Step(p.closure(opt)) // must not reach into the second
+			opt.Step(p.closure(opt)) // must not affect the second
 			second.Step(q.closure(second))
 		}
 		golden.Bits(t, "parameters", q.flat(), p.flat())
@@ -176,7 +176,7 @@ func TestLBFGSRefusesWhatCannotWork(t *testing.T) {
 	}
 }
 
-// A closure that fails must leave an optimizer that can continue.
+// After a closure has failed, the optimizer must be able to continue.
 func TestLBFGSGoesOnAfterAClosureThatPanics(t *testing.T) {
 	testenv.RequireTorch(t)
 	w := []torch.Named{param("w", 2)}

@@ -2,8 +2,8 @@ package optim
 
 import "github.com/gotrainer/gotrainer/torch"
 
-// point is a place on the line: how far along the direction, the loss there, the gradient, and its
-// slope along the direction.
+// point is a point on the search line: its distance along the direction, the loss and the gradient
+// there, and the slope along the direction.
 type point struct {
 	t        scalar
 	loss     float64
@@ -13,9 +13,9 @@ type point struct {
 
 func (p point) value() scalar { return num(p.loss) }
 
-// lineSearch is _strong_wolfe of torch/optim/lbfgs.py: it looks for a step along the direction
-// after which the loss has fallen enough and the slope has flattened enough. It leaves the
-// parameters as they were, the step in l.step.
+// lineSearch is _strong_wolfe of torch/optim/lbfgs.py: it searches for a step along the direction
+// that satisfies the strong Wolfe conditions, which means that the loss has decreased and the slope
+// has flattened enough. It leaves the parameters unchanged and sets l.step.
 func (l *lbfgs) lineSearch(closure func() float64, loss float64, gradient torch.Tensor, slope scalar,
 	limit int) (float64, torch.Tensor, int) {
 	const decrease, flatness = 1e-4, 0.9
@@ -78,7 +78,7 @@ func (l *lbfgs) lineSearch(closure func() float64, loss float64, gradient torch.
 		first, last := least(a, b), most(a, b)
 		t := cubicInterpolate(bracket[0], bracket[1], first, last)
 		margin := num(0.1).times(last.minus(first))
-		if margin.above(least(last.minus(t), t.minus(first))) { // too near an end
+		if margin.above(least(last.minus(t), t.minus(first))) { // too close to an end
 			if stuck || last.atMost(t) || t.atMost(first) {
 				if t.minus(first).abs().above(t.minus(last).abs()) {
 					t = last.minus(margin)
@@ -113,8 +113,8 @@ func (l *lbfgs) lineSearch(closure func() float64, loss float64, gradient torch.
 	return bracket[low].loss, bracket[low].gradient, calls
 }
 
-// cubicInterpolate is where the cubic through two points with their slopes has its minimum, kept
-// within bounds.
+// cubicInterpolate returns the minimum of the cubic through two points with their slopes, clamped
+// to the bounds.
 func cubicInterpolate(p, q point, low, high scalar) scalar {
 	d1 := p.slope.plus(q.slope).minus(num(3).times(p.value().minus(q.value())).over(p.t.minus(q.t)))
 	square := d1.times(d1).minus(p.slope.times(q.slope))

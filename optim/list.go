@@ -2,24 +2,24 @@ package optim
 
 import "github.com/gotrainer/gotrainer/torch"
 
-// list is one tensor of each parameter of a batch. Its methods are the operators that optimizers
-// are composed of; a trailing underscore changes the list itself. One _foreach_ operator works on
-// all tensors. On the CPU that runs the very kernel of the plain operator on each, so plain calls
-// are only needed on a GPU, for [ForLoop].
+// list holds one tensor for each parameter of a batch. Its methods are the operators that
+// optimizers are composed of; a trailing underscore means that the list itself is changed. A single
+// _foreach_ operator works on all tensors. On the CPU, _foreach_ operators run the same kernels as
+// the plain ones, so plain calls are only needed on a GPU, for [ForLoop].
 type list struct {
 	ts []torch.Tensor
 	operators
 }
 
-// operators says how a list is worked on.
+// operators says which operators are used for a list.
 type operators struct {
-	foreach bool // _foreach_ operators, and not plain ones
-	// a product with a number rounds as in Python's t.mul_(x), which does not round x to a float16
-	// or bfloat16 first as mul_.Scalar does
+	foreach bool // use _foreach_ operators instead of plain ones
+	// round products with a number like Python's t.mul_(x), which, unlike mul_.Scalar, does not
+	// round x to float16 or bfloat16 first
 	python bool
 }
 
-// in_ runs an operator that changes the list. Lists among args give their tensors.
+// in_ runs an operator that changes the list. Lists among args are replaced by their tensors.
 func (l list) in_(foreach, plain string, args ...any) {
 	if l.foreach {
 		torch.Call(foreach, l.arguments(args)...)
@@ -30,7 +30,7 @@ func (l list) in_(foreach, plain string, args ...any) {
 	}
 }
 
-// out runs an operator that makes a new list.
+// out runs an operator that returns a new list.
 func (l list) out(foreach, plain string, args ...any) list {
 	if l.foreach {
 		return list{torch.Call(foreach, l.arguments(args)...), l.operators}
@@ -66,15 +66,15 @@ func (l list) argumentsOf(i int, args []any) []any {
 	return all
 }
 
-// at is the list of its i-th tensor.
+// at returns the list that consists of the i-th tensor.
 func (l list) at(i int) list { return list{l.ts[i : i+1], l.operators} }
 
-// to makes a list in another dtype; tensors that have it already stay themselves.
+// to returns the list in another dtype. Tensors that already have it are not copied.
 func (l list) to(d torch.DType) list {
 	return l.each(func(t torch.Tensor) torch.Tensor { return t.ToDType(d) })
 }
 
-// each makes a list tensor by tensor.
+// each returns the list of the results of f.
 func (l list) each(f func(t torch.Tensor) torch.Tensor) list {
 	made := make([]torch.Tensor, len(l.ts))
 	for i, t := range l.ts {
@@ -154,10 +154,10 @@ func (l list) neg() list  { return l.out("aten::_foreach_neg", "aten::neg") }
 func (l list) abs() list  { return l.out("aten::_foreach_abs", "aten::abs") }
 func (l list) norm() list { return l.out("aten::_foreach_norm.Scalar", "aten::linalg_vector_norm", 2) }
 
-// norms are the 2-norms as numbers.
+// norms returns the 2-norms as numbers.
 func (l list) norms() []float64 { return numbers(l.norm()) }
 
-// numbers reads tensors of one element. On a GPU that waits for it, once.
+// numbers reads tensors of one element each. It waits for a GPU only once.
 func numbers(l list) []float64 {
 	if len(l.ts) > 0 && l.ts[0].Device().IsCUDA() {
 		wide := l.each(func(t torch.Tensor) torch.Tensor { return t.ToDType(torch.Float64) })

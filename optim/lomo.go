@@ -83,7 +83,8 @@ func (o LOMO) Build(groups []Group) (Optimizer, error) {
 	}, DefaultImplementation, groups))
 }
 
-// clippedFloat32 is a gradient in float32, limited if value is set.
+// clippedFloat32 returns a gradient in float32, with its elements limited to [-value, value] if
+// value is positive.
 func clippedFloat32(g torch.Tensor, value float64) torch.Tensor {
 	g = g.ToDType(torch.Float32)
 	if value > 0 {
@@ -92,7 +93,7 @@ func clippedFloat32(g torch.Tensor, value float64) torch.Tensor {
 	return g
 }
 
-// writeBack writes a float32 copy of a parameter into it, if it is one.
+// writeBack copies weights to the parameter p if they are a float32 copy of it.
 func writeBack(p, weights torch.Tensor) {
 	if p.DType() != torch.Float32 {
 		p.Copy_(weights)

@@ -11,7 +11,7 @@ type LowRank struct {
 	Scale      float64    // factor of the update after it is projected back; zero means 0.25, for APOLLO 1
 	Projection Projection // which sides are projected
 
-	beyond bool // the rank may be larger than the matrix: random matrices of APOLLOAdamW
+	anyRank bool // allow a rank larger than the matrix, for the random matrices of APOLLOAdamW
 }
 
 // Projection is the side of a gradient matrix that is projected: proj_type.
@@ -25,7 +25,7 @@ const (
 	ProjectFull       Projection = "full"        // both
 )
 
-// withDefaults fills in what is left out and checks the rest.
+// withDefaults fills in the defaults and checks the settings.
 func (l LowRank) withDefaults(optimizer string) (*LowRank, error) {
 	if l.Rank == 0 {
 		l.Rank = 128
@@ -52,7 +52,7 @@ func (l LowRank) withDefaults(optimizer string) (*LowRank, error) {
 	return &l, checkSettings(optimizer, setting{name: "Scale", value: l.Scale})
 }
 
-// options are those of a low-rank group in Python.
+// options returns the options that a low-rank group has in Python.
 func (l *LowRank) options() map[string]any {
 	kind := l.Projection
 	if kind == ProjectStd {
@@ -61,11 +61,12 @@ func (l *LowRank) options() map[string]any {
 	return map[string]any{"rank": l.Rank, "update_proj_gap": l.UpdateGap, "scale": l.Scale, "proj_type": kind}
 }
 
-// The projector is states 1 to 3: one matrix, or the left and the right one of the full projection.
+// The projector occupies states 1 to 3: one matrix, or the left and the right one for the full
+// projection.
 const projector, projectorLeft, projectorRight = 1, 2, 3
 
-// states are those of the projector, in the dtype that gradients of a parameter's dtype are
-// projected in.
+// states returns the states of the projector. dtype maps the dtype of a parameter to that in which
+// its gradient is projected.
 func (l *LowRank) states(dtype func(torch.DType) torch.DType) []state {
 	matrix := func(name string, has func(m *member) (shape []int64, ok bool)) state {
 		return state{name: name, make: func(m *member, _ float64) torch.Tensor {
@@ -76,7 +77,7 @@ func (l *LowRank) states(dtype func(torch.DType) torch.DType) []state {
 			if !ok {
 				return torch.Tensor{}
 			}
-			// Column after column, as LAPACK returns singular vectors: products of matrices round
+			// Column-major, as LAPACK returns singular vectors, because matrix products round
 			// differently in another layout.
 			return torch.TensorOptions{DType: dtype(m.Tensor.DType()), Device: m.Tensor.Device()}.Zeros(shape[1],
 				shape[0]).T()
@@ -110,13 +111,13 @@ func (l *LowRank) check(g Group, p torch.Named) error {
 }
 
 func (l *LowRank) rank(shape []int64) int64 {
-	if l.beyond {
+	if l.anyRank {
 		return l.Rank
 	}
 	return min(l.Rank, shape[0], shape[1])
 }
 
-// right reports whether the columns are projected.
+// right reports whether columns are projected.
 func (l *LowRank) right(shape []int64) bool {
 	switch l.Projection {
 	case ProjectRight:
@@ -129,7 +130,7 @@ func (l *LowRank) right(shape []int64) bool {
 	return shape[0] >= shape[1]
 }
 
-// shape is that of the projected gradient.
+// shape returns the shape of the projected gradient.
 func (l *LowRank) shape(full []int64) []int64 {
 	r := l.rank(full)
 	switch {
@@ -141,7 +142,7 @@ func (l *LowRank) shape(full []int64) []int64 {
 	return []int64{r, full[1]}
 }
 
-// shapeOf is the shape of a parameter's moments.
+// shapeOf returns the shape of a parameter's moments.
 func (l *LowRank) shapeOf(m *member) []int64 {
 	if m.lowRank {
 		return l.shape(m.Tensor.Shape())
@@ -149,8 +150,8 @@ func (l *LowRank) shapeOf(m *member) []int64 {
 	return m.Tensor.Shape()
 }
 
-// project brings a gradient to the lower rank; every UpdateGap updates it looks for a new subspace
-// first.
+// project projects a gradient to the lower rank. Every UpdateGap updates, it computes a new
+// subspace first.
 func (l *LowRank) project(m *member, g torch.Tensor, done float64) torch.Tensor {
 	if int(done)%l.UpdateGap == 0 {
 		l.renew(m, g)
@@ -164,7 +165,8 @@ func (l *LowRank) project(m *member, g torch.Tensor, done float64) torch.Tensor 
 	return m.states[projector].T().MatMul(g)
 }
 
-// renew takes the singular vectors of the largest singular values, in float32.
+// renew sets the projector to the singular vectors of the largest singular values, computed in
+// float32.
 func (l *LowRank) renew(m *member, g torch.Tensor) {
 	r := l.rank(g.Shape())
 	svd := torch.Call("aten::linalg_svd", g.ToDType(torch.Float32), false)
@@ -180,7 +182,7 @@ func (l *LowRank) renew(m *member, g torch.Tensor) {
 	}
 }
 
-// projectBack brings an update to the shape of its parameter, and scales it.
+// projectBack projects an update back to the shape of its parameter and scales it.
 func (l *LowRank) projectBack(m *member, update torch.Tensor) torch.Tensor {
 	var full torch.Tensor
 	switch {

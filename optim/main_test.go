@@ -15,8 +15,8 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m))
 }
 
-// equal compares the results of many updates. GaLore's decompositions enlarge differences of other
-// machines, to more than 500 last places.
+// equal compares the results of many updates. On other machines, GaLore's decompositions amplify
+// differences to more than 500 units in the last place.
 func equal(t *testing.T, name string, got, want torch.Tensor) {
 	t.Helper()
 	places := 0.0

@@ -11,8 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// States live as long as the optimizer: they are made in the scope of a step and must outlive it;
-// and later steps must make none.
+// States live as long as the optimizer: they are created in the scope of a step but must outlive
+// it, and later steps must not create any.
 func TestStepsHoldNoMoreTensorsAfterTheFirst(t *testing.T) {
 	testenv.RequireTorch(t)
 	for _, b := range []optim.Builder{optim.AdamW{AMSGrad: true}, optim.SGD{}, optim.SGD{Momentum: 0.9}} {
@@ -30,7 +30,7 @@ func TestStepsHoldNoMoreTensorsAfterTheFirst(t *testing.T) {
 				})
 			}
 			step(torch.Scope)
-			runtime.GC() // what other tests have left is not to be counted
+			runtime.GC() // leftovers of other tests must not be counted
 			before := torch.Live()
 			for range 50 {
 				step(torch.Scope)
@@ -40,14 +40,14 @@ func TestStepsHoldNoMoreTensorsAfterTheFirst(t *testing.T) {
 				t.Errorf("after 100 more steps there are %d tensors, want at most %d", after, before)
 			}
 			for _, s := range opt.State() {
-				_ = s.Tensor.Bytes() // panics if it was freed
+				_ = s.Tensor.Bytes() // panics if it has been freed
 			}
 		})
 	}
 }
 
-// Once all parameters have their states, a step asks Go for the same few objects whatever the
-// number of parameters.
+// Once all parameters have their states, a step makes the same few allocations in Go, however many
+// parameters there are.
 func TestAllocationsOfAStepDoNotGrowWithParameters(t *testing.T) {
 	testenv.RequireTorch(t)
 	for _, b := range []optim.Builder{optim.AdamW{}, optim.SGD{Momentum: 0.9}} {
@@ -55,7 +55,7 @@ func TestAllocationsOfAStepDoNotGrowWithParameters(t *testing.T) {
 			_, opt := manyParameters(t, b, count, 4)
 			opt.Step(0.1)
 			least := math.Inf(1)
-			for range 5 { // the goroutine that frees what earlier tests have left only adds to it
+			for range 5 { // cleanups of earlier tests can only add allocations
 				least = min(least, testing.AllocsPerRun(20, func() { opt.Step(0.1) }))
 			}
 			return least
@@ -67,7 +67,7 @@ func TestAllocationsOfAStepDoNotGrowWithParameters(t *testing.T) {
 	}
 }
 
-// manyParameters makes parameters that all have a gradient.
+// manyParameters makes parameters that all have gradients.
 func manyParameters(t testing.TB, b optim.Builder, count int, size int64) ([]torch.Named, optim.Optimizer) {
 	t.Helper()
 	var params []torch.Named

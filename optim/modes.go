@@ -32,7 +32,8 @@ func (o *optimizer) setMode(eval bool) {
 	o.eval = eval
 }
 
-// checkMode refuses an update from gradients that belong to the weights of evaluation mode.
+// checkMode panics in evaluation mode, in which the gradients belong to other weights than those to
+// be updated.
 func (o *optimizer) checkMode() {
 	if o.rule.modes != nil && o.eval {
 		panic(&torch.Error{Op: "optim." + o.rule.name + ".Step", Code: torch.ErrInvalid,
@@ -41,7 +42,7 @@ func (o *optimizer) checkMode() {
 	}
 }
 
-// loadMode takes the mode over from the state of the groups, whose weights are in that mode.
+// loadMode sets the mode from the state of the groups, because the loaded weights are in that mode.
 func (o *optimizer) loadMode() {
 	if o.rule.modes != nil && len(o.groups) > 0 {
 		o.eval = o.groups[0].numbers[trainMode] == 0

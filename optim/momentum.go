@@ -15,12 +15,12 @@ type MomentumSetter interface {
 	SetMomentum(momentum float64) error
 }
 
-// momentum is the part of a rule that SetMomentum moves.
+// momentum describes the setting that SetMomentum changes.
 type momentum struct {
-	key   string // of PyTorch's group: "momentum", "beta1", or "betas" whose first number it is
+	key   string // its key in PyTorch's group: "momentum", "beta1", or "betas", whose first number it is
 	value float64
-	// addBuffer gives a rule that was made with momentum 0, and hence keeps no buffer, the state
-	// for it; nil: there is always one.
+	// adds the buffer as a state, for a rule that was made with momentum 0 and therefore without
+	// it; nil if there always is one
 	addBuffer func(r *rule)
 }
 
@@ -61,9 +61,9 @@ func (o *optimizer) SetMomentum(v float64) error {
 	return nil
 }
 
-// addMomentumBuffer lets an optimizer that was made without momentum have one. PyTorch makes the
-// buffer at a parameter's first gradient, and of SGD at the first that is used with momentum; so
-// the parameters wait for theirs again.
+// addMomentumBuffer adds momentum to an optimizer that was made without it. PyTorch creates the
+// buffer at a parameter's first gradient; for SGD, at the first that is used with momentum.
+// Therefore all parameters are treated as waiting for their first gradient again.
 func (o *optimizer) addMomentumBuffer() error {
 	if len(o.rule.states) > 0 && o.updates > 0 {
 		return errorf(ErrOption, "%s was made without momentum and has made %d updates; set its Momentum from the "+
@@ -80,7 +80,7 @@ func (o *optimizer) addMomentumBuffer() error {
 	return nil
 }
 
-// momentumOption puts the momentum in force into the options of PyTorch's group.
+// momentumOption writes the current momentum to the options of PyTorch's group.
 func (o *optimizer) momentumOption(options map[string]any) {
 	if o.rule.momentum == nil {
 		return

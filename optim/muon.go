@@ -114,15 +114,16 @@ func (a MuonAdjust) factor(shape []int64) float64 {
 	return math.Sqrt(math.Max(1, rows/columns))
 }
 
-// orthogonal is _zeropower_via_newtonschulz of torch/optim/_muon.py: it brings the singular values
-// of a matrix near 1.
+// orthogonal is _zeropower_via_newtonschulz of torch/optim/_muon.py: it moves the singular values
+// of a matrix close to 1.
 func orthogonal(update torch.Tensor, c [3]float64, steps int, eps float64) torch.Tensor {
 	tall := update.Size(0) > update.Size(1)
 	x := update.ToDType(torch.BFloat16)
 	if tall {
 		x = x.T()
 	}
-	// Not in place, unlike there: a bfloat16 gradient's x is the momentum itself.
+	// PyTorch divides in place. Here that could change the momentum buffer: if it is bfloat16, x is
+	// the buffer itself.
 	x = x.Div(norm2(x).Clamp(eps, nil))
 	for range steps {
 		gram := x.MatMul(x.T())

@@ -56,7 +56,7 @@ func (o NAdam) Build(groups []Group) (Optimizer, error) {
 	if err != nil {
 		return nil, err
 	}
-	const product = 1 // the state M
+	const product = 1 // index of the state mu_product
 	step := func(b *batch) {
 		p, mean, square := b.params, b.states[2], b.states[3]
 		t := b.count()

@@ -7,8 +7,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// noDecayNames are the patterns of Trainer.get_decay_parameter_names in transformers 5.17, searched
-// in lower-case names.
+// noDecayNames are the patterns of Trainer.get_decay_parameter_names in transformers 5.17, which
+// are matched against names in lower case.
 var noDecayNames = regexp.MustCompile(`bias|layernorm|rmsnorm|(?:^|\.)norm(?:$|\.)|_norm(?:$|\.)`)
 
 // NoDecayName reports whether Hugging Face's Trainer excludes a parameter from weight decay

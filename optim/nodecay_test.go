@@ -13,7 +13,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// decayCase is a parameter of testdata/nodecay.json.
+// decayCase is a parameter in testdata/nodecay.json.
 type decayCase struct {
 	name                 string
 	decayed, inLayerNorm bool

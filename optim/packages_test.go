@@ -21,7 +21,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// The optimizers of other packages: testdata/packages.py has run those packages.
+// Optimizers of other packages, compared with the output of testdata/packages.py, which runs those
+// packages.
 
 const packageUpdates = 50
 
@@ -41,7 +42,7 @@ func init() {
 
 var packagesByName = map[string]optim.Builder{}
 
-// packageInputs are the parameters and gradients that testdata/packages.py draws.
+// packageInputs describes the parameters and gradients that testdata/packages.py draws.
 var packageInputs = struct {
 	names  []string
 	shapes map[string][]int64
@@ -51,7 +52,7 @@ var packageInputs = struct {
 		"odd": {61, 70}, "frozen": {4}},
 }
 
-// packageCase is a file of testdata/packages.
+// packageCase is a file in testdata/packages.
 type packageCase struct {
 	name    string
 	file    *golden.File
@@ -163,7 +164,7 @@ func (c *packageCase) gradient(update int, name string) torch.Tensor {
 	return c.grads[update%5][name]
 }
 
-// updates makes the updates from..to, during the backward pass if that is when the optimizer works.
+// updates makes the updates from..to, during the backward pass for optimizers that work that way.
 func (c *packageCase) updates(r *run, from, to int) {
 	r.opt.(optim.ModeSwitcher).Train()
 	for k := from; k < to; k++ {
@@ -205,7 +206,7 @@ func (c *packageCase) compare(r *run) {
 	var got, want []string
 	turned := c.turned(r.opt.State())
 	for _, s := range r.opt.State() {
-		if s.Name == "param_groups.0.step_num" { // of AdaLomo, which has it beside its state
+		if s.Name == "param_groups.0.step_num" { // AdaLomo keeps it outside its state
 			assert.EqualValues(r.t, packageUpdates, s.Tensor.Item(), s.Name)
 			continue
 		}
@@ -233,9 +234,9 @@ func (c *packageCase) compare(r *run) {
 	}
 }
 
-// turned tells whether singular vectors point away from the recorded ones. Both signs are right, and
-// which of them is found differs between MKL and the LAPACK of libtorch for ARM. Weights do not
-// depend on them: what is projected is projected back.
+// turned reports whether singular vectors have the opposite sign of the recorded ones. Both signs
+// are correct, and MKL and the LAPACK in libtorch for ARM return different ones. Weights do not
+// depend on the signs, because what is projected is projected back.
 func (c *packageCase) turned(states []torch.Named) bool {
 	for _, s := range states {
 		key := "state/" + s.Name
@@ -250,7 +251,8 @@ func (c *packageCase) turned(states []torch.Named) bool {
 	return false
 }
 
-// sameBesidesSigns is same for the states of a parameter whose singular vectors are turned.
+// sameBesidesSigns is like same, for states of a parameter whose singular vectors have opposite
+// signs.
 func (c *packageCase) sameBesidesSigns(t *testing.T, key string, got torch.Tensor) {
 	t.Helper()
 	want := c.file.Tensor(key)
@@ -258,14 +260,15 @@ func (c *packageCase) sameBesidesSigns(t *testing.T, key string, got torch.Tenso
 		got = got.Contiguous().View(-1).Slice(0, 0, got.Numel(), 41)
 	}
 	if got.DType() == torch.Uint8 || got.DType() == torch.Bool || want.Numel() == 0 {
-		return // numbers of a map that is not symmetric
+		return // values of an asymmetric quantization map
 	}
 	largest := max(1, want.Abs().Max().Item())
 	golden.Close(t, key, got.Contiguous().Abs(), want.Abs(), 1e-3, 1e-3*largest)
 }
 
-// same compares a tensor, or every 41st element of a large one and the hash of all: their bits
-// where libtorch and MKL take the code paths that wrote the file, and closely elsewhere.
+// same compares a tensor, or for large ones every 41st element and a hash of all. It compares bit
+// for bit if libtorch and MKL take the same code paths as when the file was written, and closely
+// otherwise.
 func (c *packageCase) same(t *testing.T, key string, got torch.Tensor) {
 	t.Helper()
 	bits := testenv.SameBits() && os.Getenv("MKL_CBWR") == c.file.Metadata["mkl_cbwr"]
@@ -282,18 +285,19 @@ func (c *packageCase) same(t *testing.T, key string, got torch.Tensor) {
 	switch got = got.Contiguous(); {
 	case bits:
 		golden.Bits(t, key, got, want)
-	case got.DType() == torch.Uint8: // another rounding may reach the next number of the map
+	case got.DType() == torch.Uint8: // different rounding may result in the neighbouring value of the map
 		golden.Close(t, key, got.ToDType(torch.Float32), want.ToDType(torch.Float32), 0, 1)
-	case c.half(key): // a parameter that rounds otherwise, now and then, moves its states too
+	case c.half(key): // a parameter that is sometimes rounded differently also changes its states
 		golden.Close(t, key, got, want, 2e-2, 1e-2*largest)
-	case strings.Contains(c.name, "8bit"): // the next number of the map is up to a hundredth away, times the rate
+	// Neighbouring values of the map differ by up to a hundredth, which is multiplied by the rate.
+	case strings.Contains(c.name, "8bit"):
 		golden.Close(t, key, got, want, 1e-3, 1e-3*largest)
-	default: // moments are sums of products: their errors are those of the largest
+	default: // moments are sums of products, whose errors are relative to the largest
 		golden.Close(t, key, got, want, 1e-5, 1e-6*largest)
 	}
 }
 
-// half tells whether an entry belongs to a parameter in bfloat16.
+// half reports whether an entry belongs to a parameter in bfloat16.
 func (c *packageCase) half(key string) bool {
 	name, _, _ := strings.Cut(key[strings.IndexByte(key, '/')+1:], ".")
 	p, ok := c.init[name]
@@ -313,7 +317,7 @@ func TestOptimizersOfOtherPackagesEqualThem(t *testing.T) {
 }
 
 // A run that is saved after 3 updates, before a parameter has had its first gradient, and after 25,
-// and continued by a new optimizer each time, is the 50 updates of the package.
+// and continued by a new optimizer each time, equals 50 updates of the package.
 func TestOptimizersOfOtherPackagesResumeToTheBit(t *testing.T) {
 	testenv.RequireTorch(t)
 	for _, c := range packageCases(t) {
@@ -327,7 +331,7 @@ func TestOptimizersOfOtherPackagesResumeToTheBit(t *testing.T) {
 				}
 				require.NoError(t, next.opt.LoadState(r.opt.State(), stop))
 				assert.Equal(t, stop, next.opt.Updates())
-				c.updates(r, stop, stop+1) // must not reach into the next
+				c.updates(r, stop, stop+1) // must not affect the next optimizer
 				r, done = next, stop
 			}
 			c.updates(r, done, packageUpdates)
@@ -336,7 +340,7 @@ func TestOptimizersOfOtherPackagesResumeToTheBit(t *testing.T) {
 	}
 }
 
-// The layout of PyTorch's state_dict has everything that a run needs to continue.
+// The layout of PyTorch's state_dict contains everything that is needed to continue a run.
 func TestOptimizersOfOtherPackagesResumeFromPythonsLayout(t *testing.T) {
 	testenv.RequireTorch(t)
 	for _, c := range packageCases(t) {
@@ -360,7 +364,8 @@ func TestOptimizersOfOtherPackagesResumeFromPythonsLayout(t *testing.T) {
 	}
 }
 
-// A state that lacks what a group remembers, or has numbers of another map, is refused whole.
+// A state that lacks the state of a group, or contains values of another quantization map, is
+// refused as a whole.
 func TestStatesThatCannotBeContinuedAreRefused(t *testing.T) {
 	testenv.RequireTorch(t)
 	w := func() []optim.Group { return []optim.Group{{Params: []torch.Named{param("w", 4, 4)}}} }

@@ -9,8 +9,8 @@ import (
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
-// The C library's pow is not always rounded to the nearest either, so one value in a hundred may be
-// off by one place.
+// The C library's pow is not always correctly rounded, so one value in a hundred may differ in the
+// last place.
 func TestPowersAreThoseOfPython(t *testing.T) {
 	data, err := os.ReadFile("testdata/pow.json")
 	if err != nil {
@@ -41,7 +41,7 @@ func TestPowersAreThoseOfPython(t *testing.T) {
 	}
 }
 
-// Numbers of Python, float32 tensors and float64 tensors round each in their own way.
+// Python numbers, float32 tensors and float64 tensors are each rounded differently.
 func TestScalarsRoundAsPyTorchDoes(t *testing.T) {
 	single := func(v float64) scalar { return scalar{float64(float32(v)), float32Tensor} }
 	double := func(v float64) scalar { return scalar{v, float64Tensor} }

@@ -140,7 +140,7 @@ func own(o Optimizer) (*optimizer, error) {
 	return opt, nil
 }
 
-// stateKey takes "state.0.exp_avg" apart.
+// stateKey parses a key such as "state.0.exp_avg".
 func stateKey(key string) (number int, kind string, err error) {
 	rest, ok := strings.CutPrefix(key, "state.")
 	digits, kind, dotted := strings.Cut(rest, ".")
@@ -152,7 +152,7 @@ func stateKey(key string) (number int, kind string, err error) {
 	return number, kind, nil
 }
 
-// parameterNames maps numbers to the names of opt's parameters.
+// parameterNames maps PyTorch's numbers to the names of opt's parameters.
 func parameterNames(opt *optimizer, paramGroups []byte) (map[int]string, error) {
 	var given struct {
 		Groups []struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// pytorchCases are those of testdata/pytorch.py.
+// pytorchCases are the cases of testdata/pytorch.py.
 var pytorchCases = map[string]optim.Builder{
 	"adamw":         optim.AdamW{Implementation: optim.ForLoop},
 	"adamw_numbers": optim.AdamW{Implementation: optim.ForLoop},
@@ -24,7 +24,7 @@ var pytorchCases = map[string]optim.Builder{
 
 var pytorchNames = []string{"weight", "bias", "scale", "rare"}
 
-// startAt makes the parameters as they were after 10 updates, and a new optimizer.
+// startAt makes the parameters with their values after 10 updates, and a new optimizer.
 func startAt(t *testing.T, g *golden.File, name string, inputs *golden.File) *run {
 	t.Helper()
 	r := &run{t: t, g: inputs, params: map[string]torch.Tensor{}}
@@ -41,7 +41,7 @@ func startAt(t *testing.T, g *golden.File, name string, inputs *golden.File) *ru
 	return r
 }
 
-// stateDict are the tensors of a state_dict() that PyTorch has written.
+// stateDict returns the tensors of a state_dict() written by PyTorch.
 func stateDict(g *golden.File, name string) (state []torch.Named) {
 	for _, n := range g.Names() {
 		if key, ok := strings.CutPrefix(n, name+"/"); ok && strings.HasPrefix(key, "state.") {
@@ -79,8 +79,8 @@ func TestARunOfPyTorchIsContinuedToTheBit(t *testing.T) {
 	}
 }
 
-// What ToPyTorch writes is what PyTorch's state_dict() holds: the same keys, the same bits, and of
-// the groups every setting.
+// ToPyTorch writes what PyTorch's state_dict() contains: the same keys and bits, and all settings
+// of the groups.
 func TestToPyTorchWritesWhatPyTorchWould(t *testing.T) {
 	testenv.RequireTorch(t)
 	g, inputs := golden.Load(t, "testdata/pytorch.safetensors"), golden.Load(t, "testdata/inputs.safetensors")
@@ -113,7 +113,7 @@ func TestToPyTorchWritesWhatPyTorchWould(t *testing.T) {
 			for i, group := range theirs.ParamGroups {
 				for key, value := range group {
 					if key == "lr" || key == "foreach" || key == "fused" {
-						continue // settings of the moment
+						continue // they change during a run
 					}
 					a, _ := json.Marshal(got.ParamGroups[i][key])
 					b, _ := json.Marshal(value)
@@ -175,7 +175,7 @@ func TestForeignStateThatDoesNotFitIsRefused(t *testing.T) {
 	}
 }
 
-// Whatever the bytes are, the answer is an error or a state that can be written again.
+// Arbitrary bytes result in an error or in a state that can be written again.
 func FuzzFromPyTorch(f *testing.F) {
 	testenv.RequireTorch(f)
 	f.Add([]byte(`{"param_groups":[{"params":[0,1],"param_names":["a","b"]}]}`), "state.0.step")

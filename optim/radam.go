@@ -67,7 +67,7 @@ func (o RAdam) Build(groups []Group) (Optimizer, error) {
 		if length > 5 {
 			rectifier, plain = math.Sqrt((length-4)*(length-2)*limit/((limit-4)*(limit-2)*length)), 0
 		}
-		if b.foreach { // one formula for both sides of the limit
+		if b.foreach { // with foreach, one formula covers both sides of the limit
 			factor := square.sqrt()
 			factor.addScalar_(eps)
 			factor.divScalar_(-(math.Sqrt(correction2) * (b.lr * rectifier / correction1)))

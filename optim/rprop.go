@@ -85,7 +85,7 @@ func (o Rprop) Build(groups []Group) (Optimizer, error) {
 	}, o.Implementation, groups)
 }
 
-// noWeightDecay refuses groups with a weight decay that the optimizer would ignore.
+// noWeightDecay returns an error if a group has a weight decay, which the optimizer would ignore.
 func noWeightDecay(optimizer string, groups []Group) error {
 	for i, g := range groups {
 		if optional.Or(g.WeightDecay, 0) != 0 {

@@ -6,10 +6,10 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// scalar is a number of a formula that PyTorch computes partly in Python's numbers and partly in
-// tensors without dimensions. An operation with a float32 tensor on either side rounds both
-// operands and the result to float32, all others are in float64; and a number divided by a tensor
-// is the number times the tensor's reciprocal.
+// scalar is a number in a formula that PyTorch computes partly with Python numbers and partly with
+// tensors without dimensions. If one operand is a float32 tensor, both operands and the result are
+// rounded to float32; everything else is computed in float64. A number divided by a tensor is
+// computed as the number times the tensor's reciprocal.
 type scalar struct {
 	v    float64
 	kind scalarKind
@@ -23,10 +23,10 @@ const (
 	float32Tensor
 )
 
-// num is a number of Python's.
+// num returns a Python number.
 func num(v float64) scalar { return scalar{v, python} }
 
-// kindOf is that of a tensor without dimensions of dtype d.
+// kindOf returns the kind of a tensor without dimensions of dtype d.
 func kindOf(d torch.DType) scalarKind {
 	if d == torch.Float64 {
 		return float64Tensor
@@ -59,7 +59,8 @@ func (a scalar) over(b scalar) scalar {
 	return a.with(b, func(a, b float64) float64 { return a / b })
 }
 
-// sqrt of a tensor is libtorch's, which under some settings of MKL is not rounded to the nearest.
+// sqrt uses libtorch's square root for tensors, because with some settings of MKL it is not
+// correctly rounded.
 func (a scalar) sqrt() scalar {
 	switch a.kind {
 	case float32Tensor:
@@ -74,7 +75,7 @@ func (a scalar) sqrt() scalar {
 
 func (a scalar) abs() scalar { return scalar{math.Abs(a.v), a.kind} }
 
-// above reports whether a > b, as PyTorch compares them.
+// above reports whether a > b, compared as PyTorch does.
 func (a scalar) above(b scalar) bool {
 	k := max(a.kind, b.kind)
 	return k.round(a.v) > k.round(b.v)
@@ -86,7 +87,8 @@ func (a scalar) atMost(b scalar) bool {
 	return k.round(a.v) <= k.round(b.v)
 }
 
-// least and most are Python's min and max of two: the first unless the second is beyond it.
+// least and most are Python's min and max of two numbers, which return the first unless the second
+// is strictly beyond it.
 func least(a, b scalar) scalar {
 	if a.above(b) {
 		return b

@@ -102,18 +102,18 @@ func (o SGDScheduleFree) Build(groups []Group) (Optimizer, error) {
 	return f.build(groups, map[string]any{"momentum": f.beta1, "warmup_steps": f.warmup})
 }
 
-// scheduleFree is what the three have in common, with the defaults filled in.
+// scheduleFree is the common part of the three optimizers, with the defaults filled in.
 type scheduleFree struct {
 	name                                   string
 	lr, beta1, beta2, eps, decay, r, power float64
 	warmup                                 int
-	squares                                bool // divide by the mean of squares
+	squares                                bool // divide by the root of the mean of squares
 	sgdPhase                               bool
-	key                                    string // of beta1 in the group
+	key                                    string // key of beta1 in PyTorch's group
 	rate                                   func(lr, t float64) (rate float64, divided bool)
 }
 
-// What it remembers of a group, in this order.
+// Indices of the numbers that are kept for a group.
 const (
 	trainMode = iota
 	updatesDone
@@ -148,7 +148,7 @@ func (f *scheduleFree) build(groups []Group, options map[string]any) (Optimizer,
 		groupStates: scheduleFreeStates, begin: f.begin, step: f.step, modes: f.modes}, Foreach, groups)
 }
 
-// warm is the rate of update t during warmup and after it.
+// warm returns the rate of update t, with linear warmup.
 func (f *scheduleFree) warm(lr, t float64) (float64, bool) {
 	if t-1 < float64(f.warmup) {
 		return lr * (t / float64(f.warmup)), true
@@ -156,7 +156,7 @@ func (f *scheduleFree) warm(lr, t float64) (float64, bool) {
 	return lr, true
 }
 
-// rectified is the rate of RAdam.
+// rectified returns the rate of update t according to RAdam.
 func (f *scheduleFree) rectified(lr, t float64) (float64, bool) {
 	power := roundedmath.Pow(f.beta2, t)
 	limit := 2/(1-f.beta2) - 1
@@ -170,7 +170,7 @@ func (f *scheduleFree) rectified(lr, t float64) (float64, bool) {
 	return 0, false
 }
 
-// begin advances what is remembered of the group.
+// begin advances the state of a group.
 func (f *scheduleFree) begin(g *group, lr float64) {
 	n := g.numbers
 	t := n[updatesDone] + 1
@@ -208,7 +208,7 @@ func (f *scheduleFree) step(b *batch) {
 	z.sub_(g, lr)
 }
 
-// modes moves the weights of a group to y for training, or to x for evaluation.
+// modes moves the weights of a group to y for training or to x for evaluation.
 func (f *scheduleFree) modes(g *group, training bool) {
 	weight := 1 - 1/f.beta1
 	if training {

@@ -82,7 +82,7 @@ func (o SGD) Build(groups []Group) (Optimizer, error) {
 	return build(rule, o.Implementation, groups)
 }
 
-// addMomentumBuffer adds the state that the first step fills.
+// addMomentumBuffer adds the momentum buffer as a state, which the first step fills.
 func addMomentumBuffer(r *rule) {
 	r.states = []state{{name: "momentum_buffer", make: func(m *member, _ float64) torch.Tensor {
 		return m.Tensor.EmptyLike()
@@ -91,7 +91,7 @@ func addMomentumBuffer(r *rule) {
 	r.gradients = onlyDense
 }
 
-// sgd is _single_tensor_sgd and _multi_tensor_sgd of torch/optim/sgd.py, which compute alike.
+// sgd is _single_tensor_sgd and _multi_tensor_sgd of torch/optim/sgd.py, which compute the same.
 func sgd(b *batch, o SGD) {
 	g := b.gradient(o.Maximize, b.weightDecay)
 	if b.momentum != 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// The kernels of a GPU take tensors of one dtype and device only; those of the CPU do not mind, so
-// the division itself is looked at.
+// GPU kernels take only tensors of one dtype and device. CPU kernels accept mixtures, so the test
+// examines the division itself.
 func TestKernelsGetParametersOfOneDType(t *testing.T) {
 	testenv.RequireTorch(t)
 	var members []*member

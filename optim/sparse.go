@@ -77,7 +77,8 @@ func (o SparseAdam) Build(groups []Group) (Optimizer, error) {
 // sparseAdam is sparse_adam of torch/optim/_functional.py for one parameter.
 func sparseAdam(p, g, mean, square torch.Tensor, beta1, beta2, eps, size float64) {
 	call := func(name string, args ...any) torch.Tensor { return torch.Call(name, args...)[0] }
-	g = call("aten::coalesce", g) // each row once: the update is not linear
+	// Sums up duplicate rows, since the update is not linear.
+	g = call("aten::coalesce", g)
 	indices, values := call("aten::_indices", g), call("aten::_values", g)
 	if values.Numel() == 0 {
 		return
@@ -96,7 +97,7 @@ func sparseAdam(p, g, mean, square torch.Tensor, beta1, beta2, eps, size float64
 	p.Add_(sparse(meanUpdate.Add_(oldMean).Div_(root).MulScalar(-size)))
 }
 
-// gradients says which gradients a rule can work with.
+// gradients says which kinds of gradient a rule supports.
 type gradients int
 
 const (
@@ -105,7 +106,7 @@ const (
 	anyGradients
 )
 
-// checkGradient refuses a parameter's first gradient if the rule cannot work with its kind.
+// checkGradient panics if the rule does not support the kind of a parameter's first gradient.
 func (r *rule) checkGradient(name string, g torch.Tensor) {
 	sparse := !g.IsStrided()
 	switch {

@@ -13,7 +13,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// lookUp gives w the sparse gradient of a sum of rows, each times its factors.
+// lookUp gives w the sparse gradient of the sum of some rows, each multiplied by its factors.
 func lookUp(w, index, factors torch.Tensor) {
 	torch.Call("aten::embedding", w, index, -1, false, true)[0].Mul(factors).Sum(torch.DefaultDType).Backward()
 }
@@ -27,7 +27,7 @@ func TestSparseGradientsUpdateTheirRowsAsInPyTorch(t *testing.T) {
 		"double":  optim.SparseAdam{},
 		"sgd":     optim.SGD{Implementation: optim.ForLoop},
 	} {
-		for _, stop := range []int{0, 9} { // 9: a new optimizer continues with the state of the first
+		for _, stop := range []int{0, 9} { // 9: a new optimizer continues with the first one's state
 			t.Run(fmt.Sprintf("%s after %d", name, stop), func(t *testing.T) {
 				goldencount.Start(t, "optimizers, 20 updates", "sparse "+name)
 				torch.Scope(func() {

@@ -92,13 +92,13 @@ func (o StableAdamW) Build(groups []Group) (Optimizer, error) {
 	}, DefaultImplementation, groups)
 }
 
-// debiased is a beta with Adam's bias correction in it.
+// debiased returns a beta that includes Adam's bias correction.
 func debiased(beta, t float64) float64 {
 	power := roundedmath.Pow(beta, t)
 	return (power - beta) / (power - 1)
 }
 
-// move changes the i-th parameter of the batch.
+// move updates the i-th parameter of the batch.
 func (o StableAdamW) move(b *batch, i int, eps float64) {
 	p, g, mean, square := b.params.at(i), b.grads.at(i), b.states[0].at(i), b.states[1].at(i)
 	states := b.members[i].states

@@ -33,9 +33,10 @@ func (o *optimizer) State() []torch.Named {
 	return append(all, o.groupState()...)
 }
 
-// holds reports whether a number needs no writing again, which counts as a change of the tensor:
-// who copies the state meanwhile would take it for one. Of a GPU it is not asked, which would wait
-// for it.
+// holds reports whether the tensor already has the value of the number. Then it is not written
+// again, since writing counts as a change of the tensor, which would disturb a copy of the state
+// that is being made at the same time. On a GPU it returns false, because reading the value would
+// wait for the GPU.
 func holds(t torch.Tensor, number float64) bool {
 	if t.DType() == torch.Float32 {
 		number = float64(float32(number))
@@ -43,8 +44,8 @@ func holds(t torch.Tensor, number float64) bool {
 	return t.Device() == torch.CPU && t.Item() == number
 }
 
-// LoadState works in three parts, so that it changes nothing if the first or second fails:
-// allocate, compare, copy.
+// LoadState has three stages, allocate, compare and copy. If one of the first two fails, nothing
+// has changed.
 func (o *optimizer) LoadState(given []torch.Named, updates int) error {
 	if updates < 0 {
 		return errorf(ErrState, "the number of updates is %d; want one that is not negative", updates)
@@ -77,13 +78,13 @@ func (o *optimizer) LoadState(given []torch.Named, updates int) error {
 	}
 	o.loadMode()
 	o.updates = updates
-	if o.leftOut.Defined() {
-		o.leftOut.Zero_()
+	if o.skipped.Defined() {
+		o.skipped.Zero_()
 	}
 	return nil
 }
 
-// allocate makes the states of the parameters that have none yet.
+// allocate makes the states of parameters that do not have theirs yet.
 func (o *optimizer) allocate(found map[*member][]torch.Tensor) (map[*member][]torch.Tensor, error) {
 	fresh := map[*member][]torch.Tensor{}
 	err := torch.Try(func() {
@@ -108,7 +109,8 @@ func freeStates(states map[*member][]torch.Tensor) {
 	}
 }
 
-// load copies states that have been compared; nil: the parameter has not been updated yet.
+// load copies states that have passed compare; nil means that the parameter has not been updated
+// yet.
 func (m *member) load(source []torch.Tensor, states []state) {
 	m.ready = source != nil
 	torch.NoGrad(func() {
@@ -124,7 +126,7 @@ func (m *member) load(source []torch.Tensor, states []state) {
 	})
 }
 
-// match finds the states of each parameter by their names.
+// match assigns the given states to the parameters by name.
 func (o *optimizer) match(given []torch.Named) (map[*member][]torch.Tensor, error) {
 	members := map[string]*member{}
 	for _, g := range o.groups {
@@ -156,8 +158,8 @@ func (o *optimizer) match(given []torch.Named) (map[*member][]torch.Tensor, erro
 	return found, nil
 }
 
-// compare checks that what was found are the states that the parameters have, or would have if they
-// had been made just now.
+// compare checks the found states against those that the parameters have or, for parameters without
+// state, those that they would get.
 func (o *optimizer) compare(found, fresh map[*member][]torch.Tensor) error {
 	for _, g := range o.groups {
 		for _, m := range g.members {
@@ -185,7 +187,7 @@ func (o *optimizer) compare(found, fresh map[*member][]torch.Tensor) error {
 	return nil
 }
 
-// agrees checks one state that was found.
+// agrees checks one state.
 func (o *optimizer) agrees(name string, kind state, t, wanted torch.Tensor) error {
 	if err := fits(name, t, wanted); err != nil {
 		return err
@@ -200,7 +202,7 @@ func (o *optimizer) agrees(name string, kind state, t, wanted torch.Tensor) erro
 	return nil
 }
 
-// fits checks the shape and dtype of a state.
+// fits checks the shape and the dtype of a state.
 func fits(name string, t, wanted torch.Tensor) (err error) {
 	failed := torch.Try(func() {
 		if got, want := t.Shape(), wanted.Shape(); !slices.Equal(got, want) {

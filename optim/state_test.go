@@ -18,7 +18,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// trained is an optimizer over a [2,3], b [3] and c, after two updates in which c had no gradient.
+// trained returns an optimizer for a [2,3], b [3] and c, after two updates in which c had no
+// gradient.
 func trained(t *testing.T, b optim.Builder) optim.Optimizer {
 	t.Helper()
 	params := []torch.Named{param("net.a", 2, 3), param("net.b", 3), param("c", []int64{}...)}
@@ -34,7 +35,7 @@ func trained(t *testing.T, b optim.Builder) optim.Optimizer {
 	return opt
 }
 
-// everythingOf is all that an update may change, as bytes.
+// everythingOf returns everything that an update may change, as bytes.
 func everythingOf(opt optim.Optimizer) map[string][]byte {
 	all := map[string][]byte{"updates": fmt.Append(nil, opt.Updates())}
 	for _, list := range [][]torch.Named{opt.Params(), opt.State()} {
@@ -137,7 +138,7 @@ func TestStateThatDoesNotFitIsRefused(t *testing.T) {
 	}
 }
 
-// A moment without values is one that the caller reads into its place.
+// A moment on meta has no values; the caller reads them into the allocated state.
 func TestMomentsOnMetaAreMadeRoomFor(t *testing.T) {
 	testenv.RequireTorch(t)
 	source := trained(t, optim.AdamW{})
@@ -163,7 +164,7 @@ func TestMomentsOnMetaAreMadeRoomFor(t *testing.T) {
 	}
 }
 
-// An optimizer in Go needs the count of updates itself.
+// An optimizer whose step is computed in Go needs the value of the count.
 func TestNumbersOnMetaAreRefused(t *testing.T) {
 	testenv.RequireTorch(t)
 	opt := trained(t, optim.AdamW{Implementation: optim.Foreach})
@@ -193,8 +194,8 @@ func TestAnOptimizerCanLoadItsOwnState(t *testing.T) {
 	}
 }
 
-// An optimizer that was saved and loaded at any update, in any order of the states, with any
-// parameters lacking gradients, must not be told from one that was not.
+// An optimizer that was saved and loaded after any update, with its states in any order and any
+// parameters lacking gradients, must behave exactly like one that was not.
 func TestSavingAndLoadingIsInvisible(t *testing.T) {
 	testenv.RequireTorch(t)
 	builders := []optim.Builder{optim.AdamW{}, optim.Adam{AMSGrad: true}, optim.SGD{}, optim.SGD{Momentum: 0.9},

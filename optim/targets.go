@@ -83,8 +83,8 @@ func (t Targets) String() string {
 
 func allLinear(target string) bool { return strings.ReplaceAll(target, "_", "-") == AllLinear }
 
-// matcher is check_target_module_exists of transformers/trainer_utils.py: whether a name matches,
-// and whether as no more than a regular expression.
+// matcher is check_target_module_exists of transformers/trainer_utils.py. The function that it
+// returns reports whether a name matches, and whether only as a regular expression.
 func (t Targets) matcher() (func(name string) (found, byExpression bool, err error), error) {
 	list := t.Parts
 	switch {
@@ -128,19 +128,21 @@ func (t Targets) matcher() (func(name string) (found, byExpression bool, err err
 	}, nil
 }
 
-// expression is a regular expression of Python's that a whole name matches: re.fullmatch.
+// expression is a Python regular expression that must match a whole name: re.fullmatch.
 type expression struct {
-	text   string
-	plain  *regexp.Regexp
-	beyond *regexp2.Regexp // for what plain ones cannot say: look-ahead, references to groups
+	text     string
+	plain    *regexp.Regexp
+	extended *regexp2.Regexp // for features that package regexp lacks, such as lookahead and backreferences
 }
 
-// reference is a reference to a named group, as Python writes it.
+// reference is a backreference to a named group in Python's syntax.
 var reference = regexp.MustCompile(`\(\?P=(\w+)\)`)
 
-// compile says which expression is none.
+// compile compiles a Python regular expression.
 func compile(text string) (*expression, error) {
-	if _, err := regexp.Compile(text); err == nil { // alone: a bracket must not close one of ours
+	// Compiled on its own first, so that an unbalanced bracket cannot close the group added around
+	// it.
+	if _, err := regexp.Compile(text); err == nil {
 		return &expression{text: text, plain: regexp.MustCompile("^(?:" + text + ")$")}, nil
 	}
 	python := reference.ReplaceAllString(text, `\k<$1>`)
@@ -148,19 +150,19 @@ func compile(text string) (*expression, error) {
 	if _, err := regexp2.Compile(python, regexp2.None); err != nil {
 		return nil, errorf(ErrOption, "target %q is no regular expression: %v", text, err)
 	}
-	beyond, err := regexp2.Compile(`\A(?:`+python+`)\z`, regexp2.None)
+	extended, err := regexp2.Compile(`\A(?:`+python+`)\z`, regexp2.None)
 	if err != nil {
 		return nil, errorf(ErrOption, "target %q is no regular expression of a whole name: %v", text, err)
 	}
-	beyond.MatchTimeout = time.Second
-	return &expression{text: text, beyond: beyond}, nil
+	extended.MatchTimeout = time.Second
+	return &expression{text: text, extended: extended}, nil
 }
 
 func (e *expression) matches(name string) (bool, error) {
 	if e.plain != nil {
 		return e.plain.MatchString(name), nil
 	}
-	found, err := e.beyond.MatchString(name)
+	found, err := e.extended.MatchString(name)
 	if err != nil {
 		return false, errorf(ErrOption, "target %q, compared with module %q: %v; want an expression that is faster "+
 			"to "+

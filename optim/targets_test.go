@@ -53,7 +53,7 @@ func TestTargetsMatchAsInTransformers(t *testing.T) {
 				low = append(low, strings.TrimSuffix(p.Name, ".weight"))
 			}
 			assert.Equal(t, c.Linear, low, "linear layers that match")
-			assert.Equal(t, c.Warned, append([]string{}, ignored...), "modules to warn of")
+			assert.Equal(t, c.Warned, append([]string{}, ignored...), "modules to warn about")
 			assert.Len(t, groups[0].Params, len(names)-len(low), "the other parameters")
 		})
 	}

@@ -10,60 +10,59 @@ import (
 // rule is what distinguishes one optimizer from another.
 type rule struct {
 	name        string
-	lr          float64 // the rate of the settings
-	weightDecay float64 // of groups that have none of their own
-	// settings under PyTorch's names, without lr and weight_decay: see [ToPyTorch]
+	lr          float64 // learning rate from the settings
+	weightDecay float64 // weight decay of groups that do not set their own
+	// settings under PyTorch's names, except lr and weight_decay: see [ToPyTorch]
 	options        map[string]any
-	lowRankOptions map[string]any // those of low-rank groups beside them, or in their place
-	states         []state        // what it remembers of each parameter
-	firstStep      bool           // a parameter's first step is another computation than the later ones
-	momentum       *momentum      // what a schedule may move; nil: nothing
-	// Fused, Foreach, ForLoop, or nothing: PyTorch's choice between the last two
+	lowRankOptions map[string]any // options of low-rank groups that are added to or replace these
+	states         []state        // the state of each parameter
+	firstStep      bool           // the first step of a parameter is computed differently
+	momentum       *momentum      // what a schedule may change; nil means nothing
+	// Fused, Foreach, ForLoop, or empty for PyTorch's choice between the last two
 	implementation Implementation
-	gradients      gradients                     // the kinds of gradient that it works with
-	lowRank        bool                          // groups may ask for a low-rank projection of their gradients
-	fusedOnCPU     bool                          // the fused kernel is for the CPU only
-	stateAtOnce    bool                          // State shows what a parameter begins with before its first gradient
-	groupStates    []groupState                  // what it remembers of each group
-	coupled        bool                          // what happens to a parameter depends on the others of its group
+	gradients      gradients                     // the supported kinds of gradient
+	lowRank        bool                          // supports groups with low-rank projection of gradients
+	fusedOnCPU     bool                          // the fused kernel works on the CPU only
+	stateAtOnce    bool                          // State includes states of parameters without gradients so far
+	groupStates    []groupState                  // the state of each group
+	coupled        bool                          // the update of a parameter depends on other parameters of its group
 	modes          func(g *group, training bool) // moves the weights of a group between two modes; see [ModeSwitcher]
 	fused          func(s *shard, o settings)
 	step           func(b *batch)
-	begin          func(g *group, lr float64)         // before the parameters of a group; may be nil
-	check          func(g Group, p torch.Named) error // what it asks of a parameter beyond the usual; may be nil
+	begin          func(g *group, lr float64)         // called before the parameters of a group are updated; may be nil
+	check          func(g Group, p torch.Named) error // additional requirements for parameters; may be nil
 }
 
-// settings are those of a group at one step.
+// settings are the settings of a group during one step.
 type settings struct {
 	lr, weightDecay float64
-	momentum        float64 // momentum or beta1, where the rule has one
+	momentum        float64 // momentum or beta1, if the rule has one
 	group           *group
-	foundInf        torch.Tensor // 1: nothing is updated, see StepUnless; undefined: all is
-	firstStep       bool         // of these parameters it is the first step, and the rule has asked for the difference
+	foundInf        torch.Tensor // if 1, nothing is updated, see StepUnless; may be undefined
+	firstStep       bool         // this is the parameters' first step, and it is computed differently
 }
 
-// state is one kind of memory of a parameter, under PyTorch's name.
+// state is one kind of state of a parameter, under PyTorch's name.
 type state struct {
 	name string
-	make func(m *member, lr float64) torch.Tensor // undefined: this parameter has no such state
-	// A number is a float32 without dimensions that is on the host, such as a count of steps:
-	// the Go value in member.numbers is what a step works with, and State brings the tensor up to
-	// date.
+	make func(m *member, lr float64) torch.Tensor // returns the undefined tensor if this parameter has no such state
+	// The state is a float32 tensor without dimensions on the host, such as a step count. Steps use
+	// the Go value in member.numbers, and State writes it to the tensor.
 	number  bool
-	initial func(lr float64) float64 // of a number; nil: 0
-	// It is the same for all parameters and never changes: a table that the other states are read
-	// with.
+	initial func(lr float64) float64 // initial value of a number; nil means 0
+	// The state is the same for all parameters and never changes: a table needed to interpret other
+	// states.
 	constant bool
 }
 
-// stepCount is the state of the composed rules that counts a parameter's updates.
+// stepCount is the state that counts a parameter's updates in rules without a fused kernel.
 var stepCount = state{name: "step", number: true}
 
 func zeros(name string) state {
 	return state{name: name, make: func(m *member, _ float64) torch.Tensor { return m.Tensor.ZerosLike() }}
 }
 
-// newState makes a state and the number that it holds, if it is one.
+// newState makes a state. For a number, it also returns the value.
 func (s state) newState(m *member, lr float64) (t torch.Tensor, number float64) {
 	if !s.number {
 		return s.make(m, lr), 0
@@ -74,25 +73,26 @@ func (s state) newState(m *member, lr float64) (t torch.Tensor, number float64) 
 	return torch.Full(number), number
 }
 
-// optimizer carries any rule out. A parameter waits in its group until its first gradient; then it
-// gets its states and joins the shard of its device and dtype, which one kernel updates.
+// optimizer executes a rule. Until a parameter has its first gradient, it waits in its group. Then
+// its states are created, and it joins the shard of its device and dtype, whose parameters are
+// updated together.
 type optimizer struct {
 	rule    rule
 	groups  []*group
 	params  []torch.Named
 	all     *torch.List
 	updates int
-	leftOut torch.Tensor // how many of them StepUnless has left out, as far as Updates has not looked; on a device
+	skipped torch.Tensor // number of updates that StepUnless skipped since the last call of Updates, on the device
 	lr      float64      // of the last step
 	eval    bool         // the weights are those for evaluation: see [ModeSwitcher]
-	moment  float64      // momentum or beta1, as the settings or SetMomentum said last
+	moment  float64      // current momentum or beta1, from the settings or SetMomentum
 }
 
 type group struct {
 	Group
 	members []*member
 	waiting []*member
-	list    *torch.List // of those waiting
+	list    *torch.List // of the waiting parameters
 	shards  []*shard
 	numbers []float64 // parallel to the rule's groupStates
 }
@@ -101,9 +101,9 @@ type group struct {
 type member struct {
 	torch.Named
 	lowRank bool
-	states  []torch.Tensor // parallel to the rule's
-	numbers []float64      // of the states that are numbers
-	ready   bool           // the states hold something: it waits no longer
+	states  []torch.Tensor // parallel to the states of the rule
+	numbers []float64      // values of the states that are numbers
+	ready   bool           // the states have been created, so it no longer waits
 }
 
 // shard holds parameters that one kernel can update together.
@@ -118,10 +118,10 @@ type shard struct {
 
 func (o *optimizer) Step(lr float64) { o.step(lr, torch.Tensor{}) }
 
-// StepUnless is Step, but changes nothing where foundInf, a float32 without dimensions, is 1, as a
-// GradScaler of package amp tells of gradients that are not finite. With a fused kernel
-// (StepSupportsAMPScaling) nothing waits to learn which it is, except at the first gradients of SGD
-// with momentum; others read foundInf.
+// StepUnless is like Step, but changes nothing if foundInf, a float32 tensor without dimensions, is
+// 1: a GradScaler of package amp has then found gradients that are not finite. With a fused kernel
+// (StepSupportsAMPScaling) it does not wait for that value, except at the first gradients of SGD
+// with momentum. Otherwise it reads foundInf.
 func (o *optimizer) StepUnless(lr float64, foundInf torch.Tensor) {
 	if !o.StepSupportsAMPScaling() {
 		if foundInf.Item() == 0 {
@@ -131,10 +131,10 @@ func (o *optimizer) StepUnless(lr float64, foundInf torch.Tensor) {
 	}
 	torch.Scope(func() {
 		o.step(lr, foundInf)
-		if !o.leftOut.Defined() {
-			o.leftOut = foundInf.ZerosLike().Keep()
+		if !o.skipped.Defined() {
+			o.skipped = foundInf.ZerosLike().Keep()
 		}
-		o.leftOut.Add_(foundInf)
+		o.skipped.Add_(foundInf)
 	})
 }
 
@@ -154,7 +154,7 @@ func (o *optimizer) step(lr float64, foundInf torch.Tensor) {
 		for _, s := range g.shards {
 			o.update(s, set)
 		}
-		if len(fresh) > 0 && !(foundInf.Defined() && foundInf.Item() != 0) { // the kernel would not fill their states
+		if len(fresh) > 0 && !(foundInf.Defined() && foundInf.Item() != 0) { // the kernel would not set their states
 			set.firstStep = true
 			for _, s := range shardsOf(fresh) {
 				o.update(s, set)
@@ -167,7 +167,7 @@ func (o *optimizer) step(lr float64, foundInf torch.Tensor) {
 	o.lr = lr
 }
 
-// groupNumbers are what is remembered of the groups.
+// groupNumbers returns a copy of the state of the groups.
 func (o *optimizer) groupNumbers() (numbers [][]float64) {
 	if len(o.rule.groupStates) > 0 {
 		for _, g := range o.groups {
@@ -177,7 +177,7 @@ func (o *optimizer) groupNumbers() (numbers [][]float64) {
 	return numbers
 }
 
-// restoreUnless undoes what a step that fails has changed of them.
+// restoreUnless restores the state of the groups if the step has failed.
 func (o *optimizer) restoreUnless(done *bool, numbers [][]float64) {
 	if !*done {
 		for i, n := range numbers {
@@ -212,7 +212,7 @@ func (o *optimizer) updateAlone(m *member, set settings) {
 		o.rule.checkGradient(m.Name, grad)
 		torch.Scope(func() { m.states, m.numbers = m.newStates(o.rule.states, set.lr) })
 		set.firstStep = o.rule.firstStep
-		defer set.group.admit([]*member{m}) // the others have a first gradient of their own to wait for
+		defer set.group.admit([]*member{m}) // the others wait for their own first gradient
 	}
 	for _, s := range shardsOf([]*member{m}) {
 		o.update(s, set)
@@ -236,8 +236,8 @@ func (o *optimizer) update(s *shard, set settings) {
 	})
 }
 
-// firstGradients makes the states of the waiting parameters that have a gradient now, and returns
-// those parameters. They still wait.
+// firstGradients creates the states of the waiting parameters that have a gradient now, and returns
+// these parameters. They remain in the list of waiting ones.
 func (g *group) firstGradients(r *rule, lr float64) (fresh []*member) {
 	if len(g.waiting) == 0 {
 		return nil
@@ -256,7 +256,7 @@ func (g *group) firstGradients(r *rule, lr float64) (fresh []*member) {
 	return fresh
 }
 
-// begin makes the states of the parameters that wait, as they are before a first gradient.
+// begin creates the initial states of the waiting parameters, before their first gradient.
 func (g *group) begin(r *rule, lr float64) {
 	fresh := slices.Clone(g.waiting)
 	torch.Scope(func() {
@@ -267,7 +267,7 @@ func (g *group) begin(r *rule, lr float64) {
 	g.admit(fresh)
 }
 
-// newStates makes the states of a parameter; they outlive the scope.
+// newStates creates the states of a parameter, which outlive the scope.
 func (m *member) newStates(states []state, lr float64) ([]torch.Tensor, []float64) {
 	made, numbers := make([]torch.Tensor, len(states)), make([]float64, len(states))
 	for i, s := range states {
@@ -279,8 +279,8 @@ func (m *member) newStates(states []state, lr float64) ([]torch.Tensor, []float6
 	return made, numbers
 }
 
-// admit moves parameters from the waiting ones to the shards. Until then a step that fails leaves
-// no trace of their states.
+// admit moves parameters from the waiting list to the shards. It is called after the step has
+// succeeded, so that a failed step leaves no trace of their states.
 func (g *group) admit(fresh []*member) {
 	if len(fresh) == 0 {
 		return
@@ -291,8 +291,7 @@ func (g *group) admit(fresh []*member) {
 	g.arrange()
 }
 
-// arrange divides the group's parameters again into tensors that wait and the shards of tensors
-// that are ready.
+// arrange divides the group's parameters into waiting ones and shards of those that are ready.
 func (g *group) arrange() {
 	var ready []*member
 	g.waiting = g.waiting[:0]
@@ -307,8 +306,8 @@ func (g *group) arrange() {
 	g.shards = shardsOf(ready)
 }
 
-// shardsOf groups parameters by device and dtype, as Optimizer._group_tensors_by_device_and_dtype
-// does for the kernels of a GPU, and by the states that they have.
+// shardsOf groups parameters by device and dtype, like
+// Optimizer._group_tensors_by_device_and_dtype, and by the states that they have.
 func shardsOf(members []*member) (shards []*shard) {
 next:
 	for _, m := range members {
@@ -349,9 +348,9 @@ func (o *optimizer) ZeroGrad() { o.all.ZeroGrad(false) }
 
 // Updates waits for the device after a StepUnless.
 func (o *optimizer) Updates() int {
-	if o.leftOut.Defined() {
-		o.updates -= int(o.leftOut.Item())
-		o.leftOut.Zero_()
+	if o.skipped.Defined() {
+		o.updates -= int(o.skipped.Item())
+		o.skipped.Zero_()
 	}
 	return o.updates
 }

@@ -7,10 +7,11 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// The benchmarks measure the wrapper, with kernels that do almost nothing, on one thread. In a
-// scope of many operators, as a training step is, the scope's own cost is spread.
+// The benchmarks measure the overhead of the wrapper, with kernels that do almost nothing, on one
+// thread. In a scope with many operators, such as a training step, the scope's own cost is
+// negligible.
 
-// inScopes runs f b.N times, a thousand calls to a scope.
+// inScopes runs f b.N times, with a thousand calls in each scope.
 func inScopes(b *testing.B, f func()) {
 	b.ReportAllocs()
 	b.ResetTimer()
@@ -164,7 +165,7 @@ func BenchmarkString(b *testing.B) {
 	}
 }
 
-// What a pass that asks Go costs beyond one that does not: two changes of thread, and the closure.
+// The overhead of a backward pass that calls Go code: two thread switches and the closure.
 func BenchmarkBackwardThroughAFunction(b *testing.B) {
 	testenv.RequireTorch(b)
 	x := torch.Ones(16).RequiresGrad()
@@ -193,7 +194,7 @@ func BenchmarkMulScalar(b *testing.B) {
 	testenv.RequireTorch(b)
 	x, factor := torch.Ones(16), 2.0
 	inScopes(b, func() {
-		factor += 1e-9 // not a constant, which would not have to be boxed
+		factor += 1e-9 // a variable, since boxing a constant would cost nothing
 		x.MulScalar(factor)
 	})
 }

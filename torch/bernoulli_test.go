@@ -18,7 +18,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// requireVectorMasks skips where dropout masks are libtorch's own.
+// requireVectorMasks skips the test if libtorch itself draws dropout masks.
 func requireVectorMasks(t *testing.T) {
 	t.Helper()
 	testenv.RequireTorch(t)
@@ -29,8 +29,8 @@ func requireVectorMasks(t *testing.T) {
 	}
 }
 
-// oneByOne fills t as libtorch's loop does, which bernoulli_ with a tensor of chances takes on
-// every CPU.
+// oneByOne fills t with libtorch's scalar loop, which bernoulli_ uses on every CPU when the
+// probabilities are a tensor.
 func oneByOne(t torch.Tensor, p float64, g *torch.Generator) {
 	torch.Call("aten::bernoulli_.Tensor", t, torch.TensorOptions{DType: torch.Float64}.Full(p, 1), g)
 }
@@ -61,7 +61,7 @@ func TestMasksAreLibtorchs(t *testing.T) {
 		torch.Scope(func() {
 			draw := func(fill func(torch.Tensor, float64, *torch.Generator)) ([]float64, []byte, []float64) {
 				g := torch.NewGenerator(seed)
-				torch.TensorOptions{DType: torch.Float64}.Zeros(normals).Normal_(0, 1, g) // keeps a number for later
+				torch.TensorOptions{DType: torch.Float64}.Zeros(normals).Normal_(0, 1, g) // leaves a cached number in the generator
 				torch.TensorOptions{DType: torch.Int32}.Zeros(before).Random_(g)
 				mask := layouts[layout](o, n)
 				fill(mask, p, g)
@@ -78,7 +78,8 @@ func TestMasksAreLibtorchs(t *testing.T) {
 	})
 }
 
-// TestMasksOfAStateThatNobodyDraws is one that set_state takes and drawing never reaches.
+// TestMasksOfAStateThatNobodyDraws uses a state that set_state accepts but that drawing never
+// reaches.
 func TestMasksOfAStateThatNobodyDraws(t *testing.T) {
 	requireVectorMasks(t)
 	state := torch.NewGenerator(3).State()
@@ -87,7 +88,7 @@ func TestMasksOfAStateThatNobodyDraws(t *testing.T) {
 	draw := func(fill func(torch.Tensor, float64, *torch.Generator)) ([]float32, []byte) {
 		g := torch.NewGenerator(0)
 		g.SetState(state)
-		mask := torch.Zeros(48) // what is left lasts for these
+		mask := torch.Zeros(48) // the remaining numbers suffice for these
 		fill(mask, 0.5, g)
 		more := torch.Zeros(700)
 		fill(more, 0.5, g)
@@ -99,8 +100,8 @@ func TestMasksOfAStateThatNobodyDraws(t *testing.T) {
 	assert.Equal(t, wantAfter, after)
 }
 
-// dropouts are sums of what operators that draw masks by the default generator return, and of its
-// state then.
+// dropouts returns hashes of the results of operators that draw masks from the default generator,
+// and of its final state.
 func dropouts() (text string) {
 	sum := func(values any) { text += fmt.Sprintf("%x\n", sha256.Sum256(fmt.Appendf(nil, "%x", values))) }
 	torch.ForkRNG(func() {

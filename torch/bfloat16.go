@@ -25,11 +25,12 @@ func SlowBFloat16() string {
 	return slowBFloat16(*kernels, x.HasAVX512, x.HasAVX512BF16 || x.HasAMXBF16)
 }
 
-// bfloat16Kernels is what oneDNN answered in this process; nil: it was not asked.
+// bfloat16Kernels caches whether oneDNN supports bfloat16 on this CPU; nil means not yet queried.
 var bfloat16Kernels atomic.Pointer[bool]
 
-// slowBFloat16 answers for a CPU by whether oneDNN has kernels for bfloat16 on it, by AVX-512
-// (newer kernels for AVX2 have instructions of their own) and by instructions for bfloat16.
+// slowBFloat16 gives the reason for an x86-64 CPU. kernels says whether oneDNN has bfloat16 kernels
+// for it, avx512 whether it has AVX-512 (the newer bfloat16 kernels for AVX2 need instructions of
+// their own), and instructions whether it has bfloat16 instructions.
 func slowBFloat16(kernels, avx512, instructions bool) string {
 	switch {
 	case !kernels:
@@ -42,7 +43,7 @@ func slowBFloat16(kernels, avx512, instructions bool) string {
 	return ""
 }
 
-// slowBFloat16OnARM is slowBFloat16 of a CPU of ARM's; how much slower it is has not been measured.
+// slowBFloat16OnARM is slowBFloat16 for ARM CPUs. How much slower they are has not been measured.
 func slowBFloat16OnARM(kernels bool) string {
 	if kernels {
 		return ""

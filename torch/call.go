@@ -54,8 +54,8 @@ func CallAny(name string, args ...any) []any {
 	return out
 }
 
-// boxedCall is a call on its way: it is on the stack, so that a call costs the heap no more than
-// its results.
+// boxedCall is one call of an operator. It lives on the stack, so that a call allocates nothing but
+// its results on the heap.
 type boxedCall struct {
 	results [16]cgotorch.Value
 	count   int64
@@ -84,7 +84,7 @@ func (c *boxedCall) run(name string, args []any) {
 	runtime.KeepAlive(args)
 }
 
-// tensorsOf are the tensors among arguments.
+// tensorsOf returns the tensors among args, including those in slices.
 func tensorsOf(args []any) (ts []Tensor) {
 	for _, a := range args {
 		switch a := a.(type) {
@@ -122,8 +122,8 @@ func operator(name string) int64 {
 	return handle
 }
 
-// writes reports whether an operator changes an argument, and so must not run twice:
-// "aten::add_.Tensor", "aten::add.out".
+// writes reports whether an operator modifies one of its arguments, such as "aten::add_.Tensor" or
+// "aten::add.out". Such an operator must not be retried.
 func writes(name string) bool {
 	base, overload, _ := strings.Cut(name, ".")
 	return strings.HasSuffix(base, "_") || strings.Contains(overload, "out")
@@ -133,7 +133,7 @@ func slice[T any](kind int64, s []T) cgotorch.Value {
 	return cgotorch.Value{Kind: kind, Count: int64(len(s)), Pointer: unsafe.Pointer(unsafe.SliceData(s))}
 }
 
-// kindOfScalar is the kind of value that a number of each kind of scalar is.
+// kindOfScalar maps the kind of a scalar to the kind of a boxed value.
 var kindOfScalar = [...]int64{
 	cgotorch.ScalarInt: cgotorch.IntValue, cgotorch.ScalarDouble: cgotorch.DoubleValue,
 	cgotorch.ScalarBool: cgotorch.BoolValue,

@@ -8,10 +8,10 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// checksUse is whether freed tensors stay for a while.
+// checksUse is whether freeing of tensors is delayed, see CheckUse.
 var checksUse atomic.Bool
 
-// grace is how long a freed tensor stays: far longer than any call that had begun takes.
+// grace is how long a freed tensor is kept: far longer than any call already in progress takes.
 const grace = time.Second
 
 // CheckUse helps to find a tensor that one goroutine frees while another uses it. Such a use
@@ -21,7 +21,7 @@ const grace = time.Second
 // Programs then need more memory, but are not slower. The race detector reports both places.
 func CheckUse(on bool) { checksUse.Store(on) }
 
-// free gives references back, now or, while uses are checked, later.
+// free drops references to tensors, after the grace period if CheckUse is on.
 func free(ts []cgotorch.Tensor) {
 	if !checksUse.Load() {
 		cgotorch.FreeTensors(ts)

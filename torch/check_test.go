@@ -14,7 +14,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// TestFreeBesideAUseIsASentenceWhereItIsChecked: without the check this crashes within seconds.
+// TestFreeBesideAUseIsASentenceWhereItIsChecked checks the error of CheckUse; without it, the
+// program would crash within seconds.
 func TestFreeBesideAUseIsASentenceWhereItIsChecked(t *testing.T) {
 	testenv.RequireTorch(t)
 	if raceDetector {
@@ -32,7 +33,7 @@ func TestFreeBesideAUseIsASentenceWhereItIsChecked(t *testing.T) {
 	assert.Contains(t, string(out), "a tensor was used after it was freed")
 }
 
-// freeBesideUse lets one goroutine free what another uses, for a second.
+// freeBesideUse frees tensors in one goroutine while another uses them, for a second.
 func freeBesideUse() {
 	torch.SetThreads(1)
 	said := ""
@@ -66,5 +67,5 @@ func TestCheckedTensorsAreFreedInTheEnd(t *testing.T) {
 		assert.ErrorIs(t, e, torch.ErrFreed)
 		assert.True(t, strings.HasPrefix(e.Error(), "torch: AddScalar"))
 	}
-	assert.Equal(t, before, torch.Live(), "they do not count as held")
+	assert.Equal(t, before, torch.Live(), "they are not counted as live")
 }

@@ -57,7 +57,7 @@ func Checkpoint(f func(inputs []Tensor) []Tensor, inputs ...Tensor) []Tensor {
 	})
 }
 
-// devicesOf are the CPU and the GPUs that ts are on.
+// devicesOf returns the CPU and the GPUs that hold any of ts.
 func devicesOf(ts []Tensor) []Device {
 	devices := []Device{CPU}
 	seen := map[Device]bool{CPU: true}
@@ -73,15 +73,15 @@ func devicesOf(ts []Tensor) []Device {
 	return devices
 }
 
-// autocastState is the autocast of a thread, by kind of device.
+// autocastState is the autocast state of a thread, one entry per kind of device.
 type autocastState []castOf
 
 type castOf struct {
 	device Device
-	saved  int64 // as the shim packs it: enabled, cache, dtype
+	saved  int64 // in the shim's packed form: enabled, cache, dtype
 }
 
-// captureAutocast reads the calling thread's autocast.
+// captureAutocast reads the autocast state of the calling thread.
 func captureAutocast() (state autocastState) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -91,7 +91,7 @@ func captureAutocast() (state autocastState) {
 	}
 	for _, d := range devices {
 		c := castOf{device: d}
-		// What entering saves is what there was; leaving at once puts it back.
+		// Entering returns the previous state, and leaving immediately restores it.
 		check("Checkpoint", cgotorch.EnterAutocast(int32(d.kind), false, BFloat16.code(), true, &c.saved))
 		check("Checkpoint", cgotorch.LeaveAutocast(int32(d.kind), c.saved))
 		state = append(state, c)
@@ -99,7 +99,7 @@ func captureAutocast() (state autocastState) {
 	return state
 }
 
-// run runs f with that autocast.
+// run runs f with autocast set to s.
 func (s autocastState) run(f func()) {
 	if len(s) == 0 {
 		f()

@@ -1,8 +1,8 @@
 package torch
 
-// The differentiable collectives of a [ProcessGroup]: torch.distributed.nn.functional. What a
-// process computes of a result comes back to those who have sent its parts, so the gradients are
-// those of the sum of the losses of all processes, and all must run the backward pass.
+// The differentiable collectives of a [ProcessGroup]: torch.distributed.nn.functional. The backward
+// pass sends gradients back to the processes that the values came from. Gradients are therefore
+// those of the sum of all processes' losses, and every process must run the backward pass.
 
 // AllReduce returns the sum of t over the processes, whose tensors must have the same shape. The
 // gradient of t is the sum of the gradients of all processes' results.
@@ -51,7 +51,7 @@ func (g *ProcessGroup) AllToAll(t Tensor, sends, receives []int64) Tensor {
 	return g.wait(Call("_c10d_functional_autograd::all_to_all_single", t.Contiguous(), receives, sends, g.name))
 }
 
-// wait has the result of a collective that was started.
+// wait waits for a collective that was started and returns its result.
 func (g *ProcessGroup) wait(started []Tensor) Tensor {
 	return Call("_c10d_functional::wait_tensor", started[0])[0]
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// linear and cross_entropy_loss are nodes of ours on a CPU. What libtorch composes them of is the
-// other side of these tests.
+// linear and cross_entropy_loss are custom autograd nodes on a CPU. These tests compare them with
+// libtorch's own composition of operators.
 
 func composedLinear(x, w, b torch.Tensor) torch.Tensor { return b.AddMM(x, w.T()) }
 
@@ -20,7 +20,7 @@ func composedCrossEntropy(x, y torch.Tensor, r torch.Reduction, ignored int64) t
 	return x.LogSoftmax(1, torch.Float32).NLLLoss(y, torch.Tensor{}, r, ignored)
 }
 
-// leaves makes tensors of the same values in each call.
+// leaves returns tensors with the same values in each call.
 func leaves(grad [3]bool, shapes ...[]int64) []torch.Tensor {
 	list := make([]torch.Tensor, len(shapes))
 	torch.ForkRNG(func() {
@@ -32,7 +32,7 @@ func leaves(grad [3]bool, shapes ...[]int64) []torch.Tensor {
 	return list
 }
 
-// equal compares bits. Undefined tensors are equal.
+// equal compares tensors bit for bit. Undefined tensors are equal.
 func equal(t *testing.T, want, got torch.Tensor, name string) {
 	t.Helper()
 	require.Equal(t, want.Defined(), got.Defined(), name)
@@ -78,7 +78,7 @@ func TestCrossEntropyHasTheGradientsOfItsParts(t *testing.T) {
 		for _, classes := range [][]int64{{0, 2, 1, 2}, {0, -100, 1, -100}, {-100, -100, -100, -100}, {1, 1, 0, 0}} {
 			for _, ignored := range []int64{-100, 1} {
 				if ignored == 1 && classes[1] == -100 {
-					continue // that is no class
+					continue // not a class
 				}
 				t.Run(fmt.Sprint(r, classes, ignored), func(t *testing.T) {
 					torch.Scope(func() {
@@ -126,7 +126,7 @@ func TestGradientsOfGradientsAreThoseOfTheParts(t *testing.T) {
 	})
 }
 
-// What libtorch says of graphs that are gone and of tensors that have changed is said here, too.
+// Errors about freed graphs and changed tensors are the same as libtorch's.
 func TestMistakesWithGraphsOfOneNodeAreSaid(t *testing.T) {
 	testenv.RequireTorch(t)
 	torch.Scope(func() {

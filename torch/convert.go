@@ -158,7 +158,7 @@ func (t Tensor) Item() float64 {
 	return float64(out.Bits)
 }
 
-// optionalInt is a number, or None for nil.
+// optionalInt converts v to an optional int of libtorch; nil becomes None.
 func optionalInt(v *int64) cgotorch.OptionalInt {
 	if v == nil {
 		return cgotorch.OptionalInt{}
@@ -166,7 +166,7 @@ func optionalInt(v *int64) cgotorch.OptionalInt {
 	return cgotorch.OptionalInt{Value: *v, Present: true}
 }
 
-// optionalDouble is a number, or None for nil.
+// optionalDouble converts v to an optional double of libtorch; nil becomes None.
 func optionalDouble(v *float64) cgotorch.OptionalDouble {
 	if v == nil {
 		return cgotorch.OptionalDouble{}
@@ -174,7 +174,7 @@ func optionalDouble(v *float64) cgotorch.OptionalDouble {
 	return cgotorch.OptionalDouble{Value: *v, Present: true}
 }
 
-// optionalScalar is scalar for an argument that may be nil: None.
+// optionalScalar is like scalar but converts nil to None.
 func optionalScalar(op string, v any) cgotorch.Scalar {
 	if v == nil {
 		return cgotorch.Scalar{}
@@ -182,8 +182,8 @@ func optionalScalar(op string, v any) cgotorch.Scalar {
 	return scalar(op, v)
 }
 
-// scalar makes a number for libtorch that keeps whether it is an integer, a float or a bool, as
-// Python's do.
+// scalar converts v to a scalar of libtorch. As in Python, integers, floats and bools stay
+// distinct.
 func scalar(op string, v any) cgotorch.Scalar {
 	switch v := v.(type) {
 	case float64:
@@ -211,8 +211,8 @@ func scalar(op string, v any) cgotorch.Scalar {
 	panic(&Error{Op: op, Code: ErrType, Msg: "want a number or a bool, found " + typeName(v)})
 }
 
-// typeName is fmt's %T. Unlike fmt it does not make the value escape, so that numbers given as any
-// cost no allocation.
+// typeName returns what fmt prints for %T. Unlike fmt, it does not make v escape, so that numbers
+// passed as any are not allocated.
 func typeName(v any) string {
 	if v == nil {
 		return "<nil>"

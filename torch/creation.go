@@ -75,7 +75,9 @@ func (o TensorOptions) Eye(n int64) Tensor {
 func (o TensorOptions) Arange(start, end, step any) Tensor {
 	s, e, d := scalar("Arange", start), scalar("Arange", end), scalar("Arange", step)
 	if by := math.Float64frombits(uint64(d.Bits)); o.DType == Int64 && d.Kind == cgotorch.ScalarDouble && by != 0 &&
-		math.Abs(by) < 1 { // libtorch divides by what is left of it, which ends the process
+		// libtorch truncates the step to an integer and divides by it, so a step that becomes 0
+		// would kill the process.
+		math.Abs(by) < 1 {
 		panic(Errorf("Arange", ErrValue, "the step %g is 0 as an int64; want a whole number", by))
 	}
 	return o.make("Arange", func(dtype, device int32, out *cgotorch.Tensor) cgotorch.Code {
@@ -167,10 +169,10 @@ func RandInt(low, high int64, shape ...int64) Tensor {
 func RandPerm(n int64) Tensor { return TensorOptions{}.RandPerm(n) }
 
 const (
-	none = int32(-1) // a dtype, device or memory format left to libtorch
+	none = int32(-1) // lets libtorch choose a dtype, device or memory format
 )
 
-// unary calls an operator that takes t and gives one tensor.
+// unary calls an operator that takes t and returns one tensor. If memory is short, it retries once.
 func (t Tensor) unary(op string, f func(c cgotorch.Tensor, out *cgotorch.Tensor) cgotorch.Code) Tensor {
 	out := new(handle)
 	code := f(t.ptr(op), &out.c)

@@ -8,19 +8,21 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// A node whose backward is Go code cannot be called by libtorch. The graph holds its number; the
-// code is here. A backward pass that may meet such a node runs on a thread of libtorch's own, and
-// the goroutine that began it answers what the pass asks meanwhile.
+// libtorch cannot call Go code, so a graph node whose backward is a Go function stores only a
+// number, and the function is kept here. If there are such nodes, a backward pass runs on a thread
+// of libtorch's own, and the goroutine that started the pass serves its requests to run those
+// functions.
 var deferred struct {
 	nodes sync.Map // number to backwardFunc
 	count atomic.Int64
 	last  atomic.Int64
 }
 
-// backwardFunc answers for one node; its results go to the pass as they are.
+// backwardFunc is the backward of one node. Its results are passed on to libtorch unchanged.
 type backwardFunc func(inputs, outputs, gradients []Tensor, gradMode bool) []Tensor
 
-// newNode makes results of outputs that go back to inputs through f.
+// newNode adds a node to the graph whose backward is f. It returns outputs as results of that node,
+// with inputs as its inputs.
 func newNode(op string, kind int32, f backwardFunc, inputs, outputs []Tensor) []cgotorch.Tensor {
 	forgetDeadNodes()
 	number := deferred.last.Add(1)
@@ -36,7 +38,7 @@ func newNode(op string, kind int32, f backwardFunc, inputs, outputs []Tensor) []
 	return results
 }
 
-// forgetDeadNodes lets go of the code of nodes that no graph holds any more.
+// forgetDeadNodes deletes the functions of nodes that no graph refers to any more.
 func forgetDeadNodes() {
 	if deferred.count.Load() == 0 {
 		return
@@ -54,7 +56,7 @@ func forgetDeadNodes() {
 	}
 }
 
-// pass runs a backward pass: Backward without inputs, GradOf with them.
+// pass runs a backward pass: that of Backward if inputs is nil, that of Grad otherwise.
 func pass(roots, gradients, inputs []cgotorch.Tensor, retainGraph, createGraph, allowUnused bool,
 	out []cgotorch.Tensor) cgotorch.Code {
 	forgetDeadNodes()
@@ -67,7 +69,7 @@ func pass(roots, gradients, inputs []cgotorch.Tensor, retainGraph, createGraph, 
 	return cgotorch.GradOf(roots, gradients, inputs, retainGraph, createGraph, allowUnused, out)
 }
 
-// session runs a pass that may ask.
+// session runs a backward pass that may request calls of Go functions.
 func session(roots, gradients, inputs []cgotorch.Tensor, retainGraph, createGraph, allowUnused bool,
 	out []cgotorch.Tensor) cgotorch.Code {
 	runtime.LockOSThread()
@@ -81,8 +83,8 @@ func session(roots, gradients, inputs []cgotorch.Tensor, retainGraph, createGrap
 		if ended {
 			return
 		}
-		// The code of a node panicked. The pass has been told so; it must end before the panic goes
-		// on.
+		// A Go function panicked. libtorch has been told that its node failed; the pass must end
+		// before the panic propagates.
 		for ask(s, func(*cgotorch.Request) { cgotorch.Answer(s, nil, "the pass has failed") }) {
 		}
 		if code := cgotorch.FinishBackward(s, out); code < 0 {
@@ -95,7 +97,8 @@ func session(roots, gradients, inputs []cgotorch.Tensor, retainGraph, createGrap
 	return cgotorch.FinishBackward(s, out)
 }
 
-// ask waits for what the pass asks next and answers it; false means that the pass is over.
+// ask waits for the next request of the pass and answers it. It returns false when the pass is
+// over.
 func ask(s cgotorch.Session, answer func(*cgotorch.Request)) bool {
 	var r cgotorch.Request
 	if code := cgotorch.NextRequest(s, &r); code < 0 {
@@ -110,7 +113,7 @@ func ask(s cgotorch.Session, answer func(*cgotorch.Request)) bool {
 	return true
 }
 
-// serve runs the code of the node that asks, in a scope of its own.
+// serve runs the function of the node that r names, in a scope of its own.
 func serve(s cgotorch.Session, r *cgotorch.Request) {
 	answered := false
 	defer func() {
@@ -135,7 +138,7 @@ func serve(s cgotorch.Session, r *cgotorch.Request) {
 			results = f.(backwardFunc)(inputs, outputs, gradients, r.GradMode)
 		case len(r.Outputs)+len(r.Gradients) > 0:
 			panic(&Error{Op: "Backward", Code: ErrInternal, Msg: "a node of the graph is not known"})
-		default: // a hook after the gradient, which an earlier one of this leaf has removed
+		default: // a post-accumulate hook that an earlier hook of the same leaf has removed
 		}
 		cgotorch.Answer(s, pointers("Backward", results), "")
 		answered = true
@@ -143,8 +146,8 @@ func serve(s cgotorch.Session, r *cgotorch.Request) {
 	})
 }
 
-// inOwnScope runs f in a scope that ends with it; the handles that f returns are then registered
-// with the enclosing scope.
+// inOwnScope runs f in its own scope, then registers the handles that f returned with the enclosing
+// scope.
 func inOwnScope(f func() []cgotorch.Tensor) []Tensor {
 	var handles []cgotorch.Tensor
 	Scope(func() { handles = f() })
@@ -156,7 +159,7 @@ func inOwnScope(f func() []cgotorch.Tensor) []Tensor {
 	return results
 }
 
-// retained takes a reference to each of ts that outlives their scope.
+// retained takes a reference to each of ts, so that they outlive their scope.
 func retained(op string, ts []Tensor) []cgotorch.Tensor {
 	handles := pointers(op, ts)
 	for _, c := range handles {

@@ -16,7 +16,8 @@ import (
 
 type tensors = []torch.Tensor
 
-// same compares to the last bit where the processor computes as the recording one did.
+// same compares bit for bit on processors that compute the same numbers as the one that recorded
+// them.
 func same(t *testing.T, g *golden.File, key string, got torch.Tensor) {
 	t.Helper()
 	golden.Recorded(t, key, got, g.Tensor(key))
@@ -76,7 +77,7 @@ func TestCheckpointsGiveTheBitsOfTorchUtilsCheckpoint(t *testing.T) {
 			if c.scoped {
 				torch.Scope(run)
 			} else {
-				runtime.LockOSThread() // gradients are added in an order that a thread counts
+				runtime.LockOSThread() // the order in which gradients are added depends on a counter per thread
 				defer runtime.UnlockOSThread()
 				run()
 			}
@@ -84,9 +85,9 @@ func TestCheckpointsGiveTheBitsOfTorchUtilsCheckpoint(t *testing.T) {
 	}
 }
 
-// The form of torch.utils.checkpoint that transformers takes for its models is not reentrant: its
-// gradients are those without checkpoints. Where each input is used by one checkpoint alone, ours
-// are these to the bit.
+// transformers uses the non-reentrant form of torch.utils.checkpoint, whose gradients are the same
+// as without checkpoints. If each input is used by only one checkpoint, ours are identical bit for
+// bit.
 func TestAStackOfCheckpointsGivesTheBitsOfTheFormThatIsNotReentrant(t *testing.T) {
 	testenv.RequireTorch(t)
 	g := golden.Load(t, "testdata/autograd.safetensors")
@@ -252,15 +253,15 @@ func TestGradientsOfGradientsOfGradients(t *testing.T) {
 			same(t, g, fmt.Sprintf("third.%d", i), y.Detach())
 		}
 	}
-	torch.Scope(func() { // keeps its thread, and with it the order of the additions
+	torch.Scope(func() { // pins the thread, and with it the order in which gradients are added
 		test(t)
-		keep := cube.Apply(torch.Ones(2).RequiresGrad(), torch.Ones(2)) // from here on, passes may have to ask
+		keep := cube.Apply(torch.Ones(2).RequiresGrad(), torch.Ones(2)) // from here on, passes may have to call Go code
 		test(t)
 		runtime.KeepAlive(keep)
 	})
 }
 
-// once is the identity with a backward pass written by hand.
+// once is the identity with the given backward.
 func once(backward func(g torch.Tensor) tensors) torch.Function {
 	return torch.Function{
 		Forward:  func(in tensors) tensors { return tensors{in[0].Clone()} },
@@ -350,7 +351,7 @@ func TestMistakesInGoNodesEndThePassWithAReason(t *testing.T) {
 				t.Fatalf("error %v, want one with %q", err, c.want)
 			}
 			x.SetGrad(torch.Tensor{})
-			x.Square().Sum(0).Backward() // the thread is as good as before
+			x.Square().Sum(0).Backward() // the thread still works
 			golden.Bits(t, "the gradient after the mistake", x.Grad(), torch.Full(2.0, 3))
 		})
 	}

@@ -99,7 +99,7 @@ func CheckDevice(d Device) error {
 	return nil
 }
 
-// noGPU is why there is none, found once.
+// noGPU returns the reason why libtorch can use no GPU, determined once.
 var noGPU = sync.OnceValue(func() string { return loaded.NoGPU() })
 
 // NoGraphs returns the reason why CUDA graphs are not available although libtorch uses GPUs, or
@@ -123,9 +123,10 @@ func autoDevice() (Device, error) {
 	return localGPU("auto", CUDADevices(), os.Getenv)
 }
 
-// localGPU is the GPU of this process among those of this machine.
+// localGPU returns the GPU for this process: the one whose index is the local rank of the process.
 func localGPU(device string, gpus int, getenv func(string) string) (Device, error) {
-	if gpus == 1 && getenv("CUDA_VISIBLE_DEVICES") != "" { // the launcher gives each process its own
+	// The launcher has already assigned a GPU to each process.
+	if gpus == 1 && getenv("CUDA_VISIBLE_DEVICES") != "" {
 		return CUDA(0), nil
 	}
 	for _, variable := range localRanks {
@@ -143,8 +144,8 @@ func localGPU(device string, gpus int, getenv func(string) string) (Device, erro
 	return CUDA(0), nil
 }
 
-// localRanks are the variables in which launchers say which of this machine's processes this is, in
-// the order of package dist: torchrun, Open MPI, MVAPICH, Hydra, Slurm.
+// localRanks are the environment variables in which launchers set a process's local rank, in the
+// order in which package dist tries them: torchrun, Open MPI, MVAPICH, Hydra, Slurm.
 var localRanks = []string{
 	"LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MV2_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID",
 }
@@ -166,7 +167,8 @@ func (d Device) String() string {
 	return fmt.Sprintf("cuda:%d", d.index)
 }
 
-// code is the shim's form: type << 8 | index, where that of the CPU and of Meta is -1.
+// code encodes the device for the shim as type << 8 | index, where the index is -1 for the CPU and
+// Meta.
 func (d Device) code() int32 {
 	if d.kind == deviceCPU {
 		return deviceCPU<<8 | 0xff

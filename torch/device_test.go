@@ -9,7 +9,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// TestDeviceAuto: the GPU of the process where there is one, else the CPU.
+// TestDeviceAuto checks that "auto" is the process's GPU if there is one, and otherwise the CPU.
 func TestDeviceAuto(t *testing.T) {
 	testenv.RequireTorch(t)
 	t.Setenv("LOCAL_RANK", "")

@@ -45,12 +45,12 @@ func TestAFailedGPUIsAnErrorOfItsOwn(t *testing.T) {
 		assert.True(t, e.DeviceFailed(), name)
 		assert.True(t, torch.DeviceFailed(), name)
 	}
-	require.NoError(t, torch.Try(torch.EmptyCache), "it asks the GPU no more")
+	require.NoError(t, torch.Try(torch.EmptyCache), "the GPU is not used again")
 	assert.InDelta(t, 4, torch.Ones(4).Sum(torch.Float32).Item(), 0, "the CPU continues")
 }
 
-// A library that cannot begin has mostly found no memory: the operator is tried again. On a GPU that
-// has failed it is that.
+// If a library cannot be initialized, usually memory is short, so the operator is retried. If a GPU
+// has failed, that is the reason instead.
 func TestALibraryThatCannotBeginIsShortOfMemoryUnlessTheGPUHasFailed(t *testing.T) {
 	failGPU(t)
 	x := torch.Ones(2)

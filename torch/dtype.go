@@ -27,11 +27,12 @@ const (
 	BFloat16
 )
 
-// lastDType is the last type that libtorch 2.11 knows; those without a name here print as numbers.
+// lastDType is the last element type that libtorch 2.11 defines. Those that have no name here print
+// as numbers.
 const lastDType DType = 46
 
-// code is libtorch's number of the type, -1 for the default. It panics if libtorch has no such
-// type, since libtorch does not look.
+// code returns libtorch's number of the type, -1 for the default. It panics if there is no such
+// type, because libtorch does not check.
 func (d DType) code() int32 {
 	if d < 0 || d > lastDType {
 		panic(&Error{Op: "DType", Code: ErrType, Msg: fmt.Sprintf("there is no element type number %d", d)})

@@ -100,7 +100,7 @@ func Errorf(op string, code Code, format string, args ...any) *Error {
 
 func invalid(op, format string, args ...any) *Error { return Errorf(op, ErrInvalid, format, args...) }
 
-// fail panics with what libtorch said about op and its tensors.
+// fail panics with libtorch's error about a call of op with the tensors args.
 func fail(op string, code cgotorch.Code, args ...Tensor) {
 	e := failure(op, code)
 	for _, t := range args {
@@ -114,7 +114,7 @@ func fail(op string, code cgotorch.Code, args ...Tensor) {
 	panic(e)
 }
 
-// check panics if a call without tensors failed.
+// check panics if a call that has no tensor arguments failed.
 func check(op string, code cgotorch.Code) {
 	if code < 0 {
 		panic(failure(op, code))
@@ -125,8 +125,9 @@ func check(op string, code cgotorch.Code) {
 // module that call cgotorch themselves.
 func CheckCode(op string, code cgotorch.Code) { check(op, code) }
 
-// failure is what a failed code says. A library of a GPU that has failed may find no memory for its
-// handle, and says only that.
+// failure converts a failed code into an error. After a GPU has failed, CUDA's libraries may report
+// only that they cannot allocate their handles, so an out-of-memory error counts as a device error
+// then.
 func failure(op string, code cgotorch.Code) *Error {
 	kind, message := code.Take()
 	e := &Error{Op: op, Code: Code(kind), Msg: tidy(message)}
@@ -146,12 +147,12 @@ const brokenContext = " (the GPU's context is broken: what is there is lost, and
 // process can do is exit; package run does so with a dedicated exit code.
 func DeviceFailed() bool { return ready.Load() && cgotorch.DeviceFailed() }
 
-// tidy leaves out what libtorch says of itself where it has no kernel for a backend: advice for
-// those who build it, and a hundred lines of where each kernel was registered; and advice that an
-// error gives here in its own words.
+// tidy removes parts of libtorch's messages that do not help here: advice for developers of
+// libtorch about a missing kernel, with a list of about a hundred lines of where each kernel was
+// registered, and advice about CUDA errors that brokenContext replaces.
 func tidy(message string) string {
 	message, _, _ = strings.Cut(message, " This could be because the operator doesn't exist for this backend")
-	message, _, _ = strings.Cut(message, "\nCUDA kernel errors might be asynchronously reported") // brokenContext says it
+	message, _, _ = strings.Cut(message, "\nCUDA kernel errors might be asynchronously reported")
 	return strings.TrimSpace(message)
 }
 

@@ -41,13 +41,14 @@ func TestRunningOutOfMemoryIsAnErrorAndTheProgramGoesOn(t *testing.T) {
 	}
 }
 
-// TestMemoryChild runs in a process of its own, whose address space it limits.
+// TestMemoryChild runs in a child process, whose address space it limits.
 func TestMemoryChild(t *testing.T) {
 	if os.Getenv(childVariable) != "memory" {
 		t.Skip("it runs in a process that TestGarbageIsFreedBeforeMemoryIsSaidToBeShort starts")
 	}
-	// The garbage, too little of it to be collected for its size, and the large tensor do not fit
-	// together; the large one alone leaves room for the Go runtime, its threads and their heaps.
+	// The garbage, which is too little to trigger a collection, and the large tensor do not fit
+	// into memory together. The large tensor alone leaves room for the Go runtime, its threads and
+	// their heaps.
 	const mega = 1 << 20
 	const limit, garbage, large = 1000 * mega, 240 * mega, 780 * mega
 	bytes := func(n int64) torch.Tensor { return torch.TensorOptions{DType: torch.Uint8}.Empty(n) }
@@ -79,9 +80,9 @@ func TestGarbageIsFreedBeforeMemoryIsSaidToBeShort(t *testing.T) {
 		t.Skip("it reads /proc")
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^TestMemoryChild$")
-	// nothing but the shortage triggers a collection
+	// Only the shortage of memory triggers a collection.
 	cmd.Env = append(os.Environ(), childVariable+"=memory", "GOTRAINER_MALLOC=trim", "GOGC=off",
-		// an arena of malloc takes 128 MiB of the address space, and threads have one each
+		// Each malloc arena takes 128 MiB of address space, and threads have separate arenas.
 		"GOMAXPROCS=2", "MALLOC_ARENA_MAX=1")
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "SURVIVED") {

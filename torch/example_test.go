@@ -137,7 +137,7 @@ func ExampleGenerator() {
 	// true
 }
 
-// Try turns a mistake with tensors into an error.
+// Try turns a panic of an operation on tensors into an error.
 func ExampleTry() {
 	err := torch.Try(func() { torch.Ones(2, 3).MatMul(torch.Ones(4, 5)) })
 	fmt.Println(err)

@@ -2,31 +2,31 @@ package torch
 
 import "github.com/gotrainer/gotrainer/cgotorch"
 
-// Sweep collects garbage and waits until the tensors among it are freed.
+// Sweep collects garbage and waits until the unreachable tensors are freed.
 func Sweep() { collected.sweep() }
 
 // GarbageBudget is how much memory may wait for the garbage collector.
 const GarbageBudget = garbageBudget
 
-// CollectedBytes is how much memory the garbage collector owns.
+// CollectedBytes returns how much memory the garbage collector owns.
 func CollectedBytes() int64 { return collected.bytes.Load() }
 
-// Relieve sets the threshold of the next collection by what is alive now.
+// Relieve sets the threshold of the next collection according to what is alive now.
 func Relieve() {
 	collected.sweep()
 	collected.limit.Store(2 * collected.bytes.Load())
 }
 
-// GoNodes is the number of nodes whose backward is Go code and that a graph still holds.
+// GoNodes returns the number of nodes in graphs whose backward is Go code.
 func GoNodes() int64 {
 	forgetDeadNodes()
 	return deferred.count.Load()
 }
 
-// UseCount is the number of references that Go and libtorch hold to t.
+// UseCount returns the number of references that Go and libtorch hold to t.
 func UseCount(t Tensor) int64 { return cgotorch.UseCount(t.ptr("UseCount")) }
 
-// LocalGPU is which GPU is a process's.
+// LocalGPU exports localGPU.
 var LocalGPU = localGPU
 
 // Looks counts how often the wait policy was decided.
@@ -39,7 +39,7 @@ func Looks() int {
 // LookSoon makes the end of the next scope decide the wait policy.
 func LookSoon() { nextLook.Store(0) }
 
-// FixWaiting leaves the wait policy to the test.
+// FixWaiting stops the automatic changes of the wait policy.
 func FixWaiting() {
 	waiting.Lock()
 	defer waiting.Unlock()
@@ -47,13 +47,14 @@ func FixWaiting() {
 	nextLook.Store(never)
 }
 
-// ShortSlice is what passive threads ask the kernel for.
+// ShortSlice is the slice that passive threads request.
 const ShortSlice = shortSlice
 
-// AskForSlices does so for this length; zero for the kernel's own.
-var AskForSlices = askForSlices
+// RequestSlices exports requestSlices.
+var RequestSlices = requestSlices
 
-// AdaptBeside chooses the number of threads as if others used so many of the CPUs, and looks no more.
+// AdaptBeside sets the number of threads as if other processes used the given number of CPUs, and
+// turns automatic changes off.
 func AdaptBeside(cpus int, others float64) {
 	waiting.Lock()
 	defer waiting.Unlock()
@@ -61,14 +62,14 @@ func AdaptBeside(cpus int, others float64) {
 	adaptThreads(threadsBeside(cpuLoad{cpus: cpus, others: others}, waiting.wanted, others > 0))
 }
 
-// SlowBFloat16Of is what SlowBFloat16 says of another CPU.
+// SlowBFloat16Of exports slowBFloat16, which takes the properties of a CPU.
 var SlowBFloat16Of = slowBFloat16
 
-// HasAVX2 tells whether numbers can be reproducible here.
+// HasAVX2 reports whether numbers can be reproducible on this CPU.
 var HasAVX2 = hasAVX2
 
-// MissingInstructions is why libtorch would crash on a CPU.
+// MissingInstructions exports missingInstructions.
 var MissingInstructions = missingInstructions
 
-// SlowBFloat16OnARMOf is what it says of one of ARM's.
+// SlowBFloat16OnARMOf exports slowBFloat16OnARM.
 var SlowBFloat16OnARMOf = slowBFloat16OnARM

@@ -9,8 +9,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// fuzzOperators have arguments of every kind that a schema can ask for, and no loop whose length an
-// argument sets.
+// fuzzOperators have arguments of every kind that occurs in schemas, and no loop whose length
+// depends on an argument.
 var fuzzOperators = []string{
 	"aten::neg", "aten::add.Tensor", "aten::add.Scalar", "aten::cat", "aten::stack", "aten::sum",
 	"aten::sum.dim_IntList", "aten::clamp", "aten::gelu",
@@ -23,8 +23,8 @@ var fuzzOperators = []string{
 	"aten::normal_", "aten::index_put_", "aten::nll_loss", "aten::batch_norm", "aten::gru.input",
 }
 
-// argument is the value that one byte of the fuzzer's input stands for. Sizes stay small: running
-// out of memory is another test.
+// argument returns the value that one byte of the fuzzer's input stands for. Sizes are small,
+// because running out of memory is tested elsewhere.
 func argument(b byte, values []torch.Tensor, g *torch.Generator) any {
 	n := int64(b >> 5)
 	switch b & 31 {
@@ -127,7 +127,7 @@ func FuzzParseDevice(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		d, err := torch.ParseDevice(s)
 		if errors.Is(err, torch.ErrNotSupported) || errors.Is(err, torch.ErrNotInstalled) {
-			return // it was read, and there is no such GPU here
+			return // the name is valid, but there is no such GPU
 		}
 		if err != nil {
 			if !strings.Contains(err.Error(), "want") || d != torch.CPU {

@@ -10,12 +10,13 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// live counts the tensors of all open scopes, made those of scopes that have ended and all that the
-// garbage collector was given.
+// live counts the tensors of all open scopes. made counts the tensors of scopes that have ended and
+// all tensors that the garbage collector was ever given.
 var live, made atomic.Int64
 
-// collected counts the tensors that the garbage collector owns. It sees their handles, a few bytes
-// each, but not their memory, so too much of that triggers a collection.
+// collected counts the tensors that the garbage collector owns. The collector sees only their
+// handles of a few bytes, not their memory, so a collection is triggered explicitly when that
+// memory grows too large.
 var collected garbage
 
 type garbage struct {
@@ -24,22 +25,23 @@ type garbage struct {
 	lock         sync.Mutex   // one collection at a time
 }
 
-// garbageBudget is how much memory may wait for the garbage collector before it is called.
+// garbageBudget is how much memory may wait for the garbage collector before a collection is
+// triggered.
 const garbageBudget = 256 << 20
 
 // owned is what a handle needs while the garbage collector owns it.
 type owned struct {
 	cleanup runtime.Cleanup
-	bytes   int64 // as counted, whatever becomes of the tensor's size later
+	bytes   int64 // as added to the counter; the tensor's size may change later
 }
 
-// garbageTensor is what a cleanup carries: anything but the handle itself.
+// garbageTensor is the argument of a cleanup, which must not refer to the handle itself.
 type garbageTensor struct {
 	address uintptr
 	bytes   int64
 }
 
-// collect gives h to the garbage collector.
+// collect hands h over to the garbage collector.
 func collect(h *handle) {
 	o := &owned{bytes: cgotorch.GetFacts(h.c).Bytes}
 	o.cleanup = runtime.AddCleanup(h, collected.release, garbageTensor{uintptr(h.c), o.bytes})
@@ -51,15 +53,16 @@ func collect(h *handle) {
 	}
 }
 
-// release frees a tensor that nothing refers to any more.
+// release frees a tensor whose handle has become unreachable.
 func (g *garbage) release(t garbageTensor) {
 	g.count.Add(-1)
 	g.bytes.Add(-t.bytes)
 	cgotorch.FreeTensor(tensorAt(t.address))
 }
 
-// relieve runs a collection unless another goroutine has just done so. The next one comes when the
-// memory has doubled, as with Go's own heap; those who make tensors wait meanwhile.
+// relieve runs a collection unless another goroutine has just done so. As with Go's own heap, the
+// next one is due when the remaining memory has doubled. Goroutines that create tensors wait
+// meanwhile.
 func (g *garbage) relieve() {
 	g.lock.Lock()
 	defer g.lock.Unlock()
@@ -70,14 +73,13 @@ func (g *garbage) relieve() {
 	g.limit.Store(2 * g.bytes.Load())
 }
 
-// sweep runs a collection and waits for its cleanups, which run afterwards in goroutines of their
-// own.
+// sweep runs a collection and waits for its cleanups, which run afterwards in separate goroutines.
 func (g *garbage) sweep() {
 	runtime.GC()
 	cleanups := []metrics.Sample{{Name: "/gc/cleanups/queued:cleanups"}, {Name: "/gc/cleanups/executed:cleanups"}}
 	metrics.Read(cleanups)
 	queued := cleanups[0].Value.Uint64()
-	for range 10000 { // a second, in case other cleanups of the program never end
+	for range 10000 { // about a second at most, in case other cleanups of the program never finish
 		if cleanups[1].Value.Uint64() >= queued {
 			return
 		}
@@ -95,8 +97,8 @@ func EmptyCache() {
 	check("EmptyCache", cgotorch.EmptyCache())
 }
 
-// reclaim is called after a failed operator. If memory was short it frees what it can and asks for
-// one more try.
+// reclaim is called after an operator has failed. If memory was short, it frees what it can and
+// returns true: try again.
 func reclaim(code cgotorch.Code) bool {
 	if code.Kind() != cgotorch.ErrOutOfMemory {
 		return false

@@ -39,7 +39,7 @@ func DefaultGenerator(d Device) *Generator {
 	return newGenerator(c)
 }
 
-// pointer is the handle of an argument; nil means the default generator.
+// pointer returns the handle of a generator passed as an argument; nil means the default generator.
 func (g *Generator) pointer() cgotorch.Generator {
 	if g == nil {
 		return nil
@@ -47,7 +47,7 @@ func (g *Generator) pointer() cgotorch.Generator {
 	return g.c
 }
 
-// ptr is the handle of a receiver, which must be a generator.
+// ptr returns the handle of a receiver, and panics if it is nil.
 func (g *Generator) ptr(op string) cgotorch.Generator {
 	if g == nil || g.c == nil {
 		panic(&Error{Op: op, Code: ErrUndefined, Msg: "the generator is nil; make one with NewGenerator, or take " +

@@ -48,7 +48,8 @@ func (h *PostAccumulateGradHook) Remove() {
 	if h == nil || !h.leaf.Defined() {
 		return
 	}
-	if h.leaf.h.c != nil { // otherwise the hook has ended with its tensor
+	// If the tensor was freed, its hooks are gone already.
+	if h.leaf.h.c != nil {
 		check("PostAccumulateGradHook.Remove", cgotorch.RemoveAfterGradient(h.leaf.h.c, h.number))
 		runtime.KeepAlive(h.leaf.h)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// The hook of a layer near the loss runs, and frees its gradient, before that of an earlier layer
-// has come into being; what it does to its own weights does not reach the gradients below.
+// The hook of a layer near the loss runs, and frees its gradient, before the gradient of an earlier
+// layer exists. Its changes of its own weights do not affect the gradients of earlier layers.
 func TestPostAccumulateGradHooksRunWhileThePassIsOnItsWay(t *testing.T) {
 	testenv.RequireTorch(t)
 	x := torch.From([]float32{1, -2, 3, 0.5}, 2, 2)
@@ -37,7 +37,7 @@ func TestPostAccumulateGradHooksRunWhileThePassIsOnItsWay(t *testing.T) {
 	})
 	second := first.RegisterPostAccumulateGradHook(func() {
 		order = append(order, "first")
-		assert.False(t, last.Grad().Defined(), "the freed gradient is there again")
+		assert.False(t, last.Grad().Defined(), "the freed gradient exists again")
 		gotFirst = first.Grad().Clone().Keep()
 	})
 	third := first.RegisterPostAccumulateGradHook(func() { order = append(order, "first again") })
@@ -89,7 +89,7 @@ func TestPostAccumulateGradHooksAreForLeavesThatNeedAGradient(t *testing.T) {
 	gone := torch.Ones(3).RequiresGrad()
 	h := gone.RegisterPostAccumulateGradHook(nothing)
 	gone.Free()
-	h.Remove() // after its tensor
+	h.Remove() // its tensor has been freed
 }
 
 func TestAPostAccumulateGradHookMayRemoveALaterOne(t *testing.T) {

@@ -57,10 +57,10 @@ func TestARemovedHookDoesNothing(t *testing.T) {
 	y := torch.Ones(2).RequiresGrad()
 	gone := y.RegisterHook(torch.HookOptions{})
 	y.Free()
-	gone.Remove() // after its tensor
+	gone.Remove() // its tensor has been freed
 }
 
-// An operation in place gives its tensor another node of the graph, and a new list of hooks.
+// An in-place operation moves its tensor to another node of the graph, with a new list of hooks.
 func TestAHookIsRemovedAfterItsTensorWasChangedInPlace(t *testing.T) {
 	testenv.RequireTorch(t)
 	x := torch.Ones(2).RequiresGrad()
@@ -73,7 +73,7 @@ func TestAHookIsRemovedAfterItsTensorWasChangedInPlace(t *testing.T) {
 	golden.Bits(t, "gradient", x.Grad(), torch.Full(30.0, 2))
 }
 
-// Of the two results of a split, only one is used: the other's gradient is None in Python, too.
+// Only one result of a split is used. The gradient of the other is None in Python, too.
 func TestAHookOfATensorWithoutAGradientIsNotRun(t *testing.T) {
 	testenv.RequireTorch(t)
 	x := torch.Ones(4).RequiresGrad()

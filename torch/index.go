@@ -54,7 +54,8 @@ func RangeFrom(start int64) Index {
 func (t Tensor) At(positions ...Index) Tensor {
 	out, tensors := t.resolve("At", positions)
 	switch {
-	case tensors == nil && out.Is(t): // a tensor of its own, to be freed by itself
+	// The result must be a new handle, so that freeing it does not free t.
+	case tensors == nil && out.Is(t):
 		return Call("aten::alias", t)[0]
 	case tensors == nil:
 		return out
@@ -98,15 +99,15 @@ func (t Tensor) unaryList(op string, list []Tensor, f func(c cgotorch.Tensor, li
 	})
 }
 
-// resolve applies numbers, ranges and new axes as views; tensors are left for an indexing operator,
-// with an undefined tensor for each whole dimension before them.
+// resolve applies numbers, ranges and new axes as views. Tensors are returned for an indexing
+// operator, with an undefined tensor in place of each whole dimension before them.
 func (t Tensor) resolve(op string, positions []Index) (view Tensor, tensors []Tensor) {
 	used := 0
 	for _, p := range positions {
 		switch p := p.(type) {
 		case newAxis, ellipsis:
 		case Tensor:
-			if p.DType() == Bool { // a mask stands for all of its dimensions
+			if p.DType() == Bool { // a mask indexes as many dimensions as it has
 				used += p.Dim()
 			} else {
 				used++

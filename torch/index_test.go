@@ -20,7 +20,7 @@ func TestAtIsAViewEvenOfTheWhole(t *testing.T) {
 	assert.Equal(t, []float32{4, 4, 4, 4, 4, 4}, torch.Values[float32](x))
 }
 
-// As in Python, leading dimensions of size 1 of the value do not count.
+// As in Python, leading dimensions of size 1 of the value are ignored.
 func TestSetAtTakesValuesWithLeadingOnes(t *testing.T) {
 	testenv.RequireTorch(t)
 	rows := torch.From([]int64{0, 1}, 2)

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// handsOn are the functions that pass a handle on to their caller, which keeps its owner alive,
-// with the reason why that holds.
+// handsOn lists the functions that return a handle to their caller, who keeps its owner alive, with
+// the reason why that is safe.
 var handsOn = map[string]string{
 	"optional":        "gives the handle to its caller",
 	"pointers":        "gives the handles to its caller",
@@ -31,8 +31,8 @@ var handsOn = map[string]string{
 	"GeneratorHandle": "gives the handle to its caller",
 }
 
-// borrowed lists, by the text of their expression, the owners whose handles f hands to C, and
-// where.
+// borrowed returns the owners whose handles f passes to C, as the text of their expressions, and
+// where it does so.
 func borrowed(f *ast.FuncDecl) map[string]token.Pos {
 	owners := map[string]token.Pos{}
 	note := func(e ast.Expr, at token.Pos) {
@@ -40,7 +40,7 @@ func borrowed(f *ast.FuncDecl) map[string]token.Pos {
 			owners[text] = at
 		}
 	}
-	statements := map[ast.Expr]bool{} // calls whose result is not used only check
+	statements := map[ast.Expr]bool{} // a call whose result is not used only checks
 	ast.Inspect(f, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.ExprStmt:
@@ -75,7 +75,8 @@ func borrowed(f *ast.FuncDecl) map[string]token.Pos {
 	return owners
 }
 
-// keptAlive lists what f keeps alive, and until where; a deferred call keeps until the end.
+// keptAlive returns what f keeps alive, and up to where. A deferred call keeps it alive until the
+// end.
 func keptAlive(f *ast.FuncDecl) map[string]token.Pos {
 	kept := map[string]token.Pos{}
 	deferred := map[*ast.CallExpr]bool{}
@@ -103,7 +104,7 @@ func keptAlive(f *ast.FuncDecl) map[string]token.Pos {
 	return kept
 }
 
-// unkept lists the owners that f lets the garbage collector free while C reads them.
+// unkept returns the owners that the garbage collector could free while C uses their handles in f.
 func unkept(f *ast.FuncDecl) (names []string) {
 	kept := keptAlive(f)
 	for owner, at := range borrowed(f) {
@@ -135,7 +136,7 @@ func TestEveryTensorArgumentIsKeptAliveDuringItsCall(t *testing.T) {
 			}
 			checked += len(borrowed(f))
 			for _, owner := range unkept(f) {
-				t.Errorf("%s hands %s to C without runtime.KeepAlive(%s) after it", f.Name.Name, owner, owner)
+				t.Errorf("%s passes %s to C without runtime.KeepAlive(%s) after it", f.Name.Name, owner, owner)
 			}
 		}
 	}

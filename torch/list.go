@@ -25,7 +25,7 @@ func (l *List) Len() int { return len(l.tensors) }
 // Tensors returns the tensors; the slice must not be changed.
 func (l *List) Tensors() []Tensor { return l.tensors }
 
-// alive checks that every tensor of the list is there and has not been freed behind its back.
+// alive panics if a tensor of the list is undefined or has been freed in the meantime.
 func (l *List) alive(op string) {
 	for i, t := range l.tensors {
 		if t.h == nil || t.h.c != l.raw[i] {
@@ -42,7 +42,7 @@ func (l *List) run(op string, code cgotorch.Code, more ...*List) {
 	runtime.KeepAlive(more)
 }
 
-// states are the handles of a list parallel to l.
+// states returns the handles of other, and panics unless it is a list parallel to l.
 func (l *List) states(op, what string, other *List) []cgotorch.Tensor {
 	if other == nil {
 		panic(invalid(op, "the list %s is nil; want one tensor for each of the %d parameters", what, len(l.raw)))

@@ -72,7 +72,7 @@ func Load() error {
 			return
 		}
 		ready.Store(true)
-		runtime.LockOSThread() // for good
+		runtime.LockOSThread() // never unlocked
 		if loaded.IntelMKL {
 			if loadErr = checkMKL(multiplyByMKL); loadErr != nil {
 				ready.Store(false)
@@ -85,7 +85,7 @@ func Load() error {
 	return nil
 }
 
-// load is called by whatever can be the first use of libtorch.
+// load is called by every function that may be the first to use libtorch.
 func load(op string) {
 	if ready.Load() {
 		return
@@ -110,8 +110,8 @@ type Build struct {
 	Waiting       WaitPolicy // how these threads wait for each other
 	MKL           MKLKernels // the kernels of float32 and float64 products on the CPU
 	CUDADevices   int
-	NoCUDA        string // why there are no GPUs, in a sentence; empty: there are
-	Reproducible  int    // the number of threads that results are reproducible with, see [Reproducible]; 0: they are not
+	NoCUDA        string // why there are no GPUs; empty if there are some
+	Reproducible  int    // the number of threads for reproducible results, see [Reproducible]; 0 if they are not
 	KeepsMalloc   bool   // large blocks stay with the process, see [Load]
 	VectorMasks   bool   // dropout masks are drawn by vector instructions, see [Load]
 	OwnGenerators bool   // threads can have their own generators, see [ForkRNG]

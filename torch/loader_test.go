@@ -17,8 +17,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// childVariable is set for a process that only loads libtorch and prints what came of it. libtorch
-// is loaded once for each process.
+// childVariable is set in a child process that only loads libtorch and prints the outcome, because
+// a process can load libtorch only once.
 const childVariable = "GOTRAINER_TEST_CHILD"
 
 func TestLoaderChild(t *testing.T) {
@@ -38,7 +38,8 @@ func TestLoaderChild(t *testing.T) {
 	fmt.Printf("LOAD: %v\nUSE: %v\nEND\n", first, use)
 }
 
-// loadWith runs TestLoaderChild with env and returns what it printed of Load and of the first use.
+// loadWith runs TestLoaderChild with env and returns what it printed about Load and about the first
+// use.
 func loadWith(t *testing.T, env ...string) (load, use string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestLoaderChild$")
@@ -59,7 +60,7 @@ func loadWith(t *testing.T, env ...string) (load, use string) {
 	return load, use
 }
 
-// stub compiles a shared library from C into dir under the shim's name.
+// stub compiles a shared library from C source into dir, with the shim's file name.
 func stub(t *testing.T, dir, source string) {
 	t.Helper()
 	include, err := filepath.Abs("../cgotorch")
@@ -78,7 +79,7 @@ func stub(t *testing.T, dir, source string) {
 	}
 }
 
-// stubSource is a shim that tells an ABI and a version and can do nothing.
+// stubSource is the source of a shim that returns an ABI and a version but implements nothing.
 func stubSource(abi, size, version string) string {
 	return fmt.Sprintf("#include \"load.h\"\nstatic const ct_core core = {%s, %s, \"%s\"};\nconst ct_core "+
 		"*ct_get(void) { return &core; }\n", abi, size, version)
@@ -88,7 +89,7 @@ func TestLoaderSaysWhatIsMissing(t *testing.T) {
 	const remedy = "make setup"
 	for _, c := range []struct {
 		name    string
-		prepare func(t *testing.T, dir string) []string // puts files into dir, returns the environment
+		prepare func(t *testing.T, dir string) []string // puts files into dir and returns the environment
 		want    []string
 	}{
 		{"an empty folder", func(t *testing.T, dir string) []string { return []string{"GOTRAINER_LIB=" + dir} },
@@ -199,7 +200,7 @@ func TestLoaderOpensAnotherLibTorchThatLIBTORCHNames(t *testing.T) {
 	}
 }
 
-// The file that stands for libtorch_cuda cannot be opened, and nobody tries.
+// The file in the place of libtorch_cuda cannot be opened, but nothing tries to.
 func TestWithoutADriverTheCUDALibrariesAreNotLoaded(t *testing.T) {
 	testenv.RequireTorch(t)
 	if cgotorch.DriverVersion() != 0 {
@@ -251,7 +252,7 @@ func TestBuildInfoDescribesWhatIsLoaded(t *testing.T) {
 	}
 }
 
-// OpenMP and MKL keep the number for each thread: a thread that has used another one follows.
+// OpenMP and MKL keep the number per thread. A thread that used another number before must follow.
 func TestSetThreadsHoldsOnEveryThread(t *testing.T) {
 	testenv.RequireTorch(t)
 	before := torch.Threads()

@@ -11,7 +11,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(childVariable) == "" { // a child tests the loader, in the environment it was given
+	if os.Getenv(childVariable) == "" { // a child process tests the loader, in the given environment
 		testenv.PinBits()
 		if torch.Load() != nil { // examples cannot skip themselves
 			if err := flag.Set("test.skip", "^Example"); err != nil {

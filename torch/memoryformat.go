@@ -18,8 +18,8 @@ const (
 	ChannelsLast3d MemoryFormat = 3 // NDHWC for [N, C, D, H, W]
 )
 
-// code is libtorch's number of the format; libtorch does not look at unknown ones where it need not
-// change anything.
+// code returns libtorch's number of the format. It panics for unknown ones, because libtorch does
+// not check the format if there is nothing to convert.
 func (f MemoryFormat) code(op string) int32 {
 	switch f {
 	case ContiguousFormat, ChannelsLast, ChannelsLast3d:

@@ -24,9 +24,9 @@ func TestWrongCallsPanicWithAnErrorThatNamesTheOperator(t *testing.T) {
 	call := func(name string, args ...any) func() { return func() { torch.Call(name, args...) } }
 	call1 := func(name string, args ...any) tensor { return torch.Call(name, args...)[0] }
 	cases := []struct {
-		op, name string // op is how the message begins
+		op, name string // beginning of the message
 		f        func()
-		want     string // part of the message, where it is ours or tells something
+		want     string // part of the message, if it is our own or informative
 	}{
 		// shapes
 		{"Add", "shapes that do not broadcast", func() { x.Add(f(2)) }, "float32[2,3], float32[2]"},
@@ -493,7 +493,7 @@ func TestWrongCallsPanicWithAnErrorThatNamesTheOperator(t *testing.T) {
 	}
 }
 
-// useCounts are the numbers of references that Go and libtorch hold to ts.
+// useCounts returns the numbers of references that Go and libtorch hold to ts.
 func useCounts(ts []torch.Tensor) []int64 {
 	counts := make([]int64, len(ts))
 	for i, t := range ts {

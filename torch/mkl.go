@@ -8,14 +8,15 @@ import (
 	"github.com/gotrainer/gotrainer/internal/osthread"
 )
 
-// MKL, inside libtorch, asks whether the CPU is Intel's. On others it leaves its best kernels out:
-// an AMD multiplies float32 matrices at half of its speed. So the question is answered with yes
-// where it helps (cgotorch/src/mkl_intel.c), and a product is checked before anyone uses one. What
-// is faster is not measured at load: bits must not depend on a clock.
+// MKL, inside libtorch, checks whether the CPU is made by Intel, and does not use its best kernels
+// on other CPUs: on an AMD, products of float32 matrices run at half speed. Where those kernels
+// help, the check is therefore made to succeed (cgotorch/src/mkl_intel.c), and a product is
+// verified before they are used. The choice is not based on a measurement at load time, because
+// results must not depend on timing.
 
 // MKLKernels says which kernels MKL uses.
 type MKLKernels struct {
-	Intel  bool   // those for Intel CPUs, whoever made this one; otherwise MKL chooses
+	Intel  bool   // MKL uses its kernels for Intel CPUs, whatever this CPU is; otherwise it chooses by itself
 	Reason string // "this CPU is AMD's", "GOTRAINER_MKL is native"
 }
 
@@ -30,7 +31,7 @@ func (k MKLKernels) String() string {
 // mklVariable is the environment variable that decides: native or intel.
 const mklVariable = "GOTRAINER_MKL"
 
-// mklChoice is what was decided before libtorch is loaded, and why.
+// mklChoice is the decision made before libtorch is loaded, and the reason for it.
 type mklChoice struct {
 	how    cgotorch.MKL
 	reason string
@@ -71,10 +72,12 @@ func chooseMKL(arch string, reproducible, amd bool, env func(string) string) (mk
 	return mklChoice{cgotorch.NativeMKL, "this CPU is not AMD's"}, nil
 }
 
-// fastAMD reports whether this is a CPU of AMD's that has what MKL's kernels for Intel's need.
+// fastAMD reports whether this is an AMD CPU with the instructions that MKL's kernels for Intel
+// CPUs need.
 func fastAMD() bool { return cgotorch.IsAMD() && hasAVX2() }
 
-// kernels is what came of the choice.
+// kernels describes the outcome of the choice; intel says whether the kernels for Intel CPUs are in
+// use.
 func (c mklChoice) kernels(intel bool) MKLKernels {
 	if c.how == cgotorch.IntelMKLIfThere && !intel {
 		c.reason = "libcgotorch_mkl is not installed"
@@ -82,11 +85,12 @@ func (c mklChoice) kernels(intel bool) MKLKernels {
 	return MKLKernels{Intel: intel, Reason: c.reason}
 }
 
-// The sides of the matrices of checkMKL: several blocks of any kernel, and 2 million products.
+// The sizes of checkMKL's matrices. They span several blocks of any kernel and take 2 million
+// multiplications.
 const checkRows, checkInner, checkColumns = 96, 160, 128
 
-// checkMKL has two matrices of small whole numbers multiplied, whose product is exact, and compares
-// product·w with a·(b·w), Freivalds's check.
+// checkMKL multiplies two matrices of small integers, whose product is exact, and verifies the
+// result with Freivalds' algorithm: it compares product·w with a·(b·w).
 func checkMKL(multiply func(product, a, b []float32)) *Error {
 	number := uint32(1)
 	draw := func(n int) []float32 {

@@ -15,7 +15,7 @@ func TestWhichKernelsMKLTakes(t *testing.T) {
 		reproducible, amd bool
 		env               map[string]string
 		want              MKLKernels
-		needed            bool // without the library, loading libtorch is an error
+		needed            bool // if the library is missing, loading libtorch fails
 	}{
 		{"an AMD's", false, true, nil, MKLKernels{true, "this CPU is AMD's"}, false},
 		{"an Intel's", false, false, nil, MKLKernels{false, "this CPU is not AMD's"}, false},

@@ -7,23 +7,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Go's scheduler has a thread of its own, the monitor (sysmon), that looks every 20 microseconds
-// to 10 milliseconds whether a thread has been in C for long. It is nearly always in libtorch when
-// one trains, so the monitor looks often, and each time the kernel takes a CPU from a thread that
-// shares an operator, for which all others wait.
+// Go's scheduler has a monitor thread (sysmon) that checks every 20 microseconds to 10 milliseconds
+// whether a thread has been in C for long. During training one nearly always is, so the monitor
+// runs often, and each time the kernel preempts a thread that computes a part of an operator, for
+// which all other threads then wait.
 
-// monitor is the monitor's thread while it waits for its turn; 0: it does not.
+// monitor is the id of the monitor thread while its policy is SCHED_BATCH, otherwise 0.
 var monitor int
 
-// calmMonitor has the monitor wait for its turn, as a batch process does, instead of taking a CPU
-// from a thread that computes: it then looks at the kernel's next tick at the latest. Threads that
-// the monitor has started meanwhile have its policy, and get the usual one; so does the monitor
-// unless calm. A process that has another policy keeps it. The lock of waiting is held.
-func calmMonitor(calm bool) {
+// setMonitorPolicy gives the monitor thread the policy SCHED_BATCH if batch is true. It then no
+// longer preempts a computing thread when it wakes up, but runs at the kernel's next tick at the
+// latest. Otherwise it gives the monitor the normal policy again. Threads that the monitor has
+// started meanwhile have inherited its policy and get the normal one back. A thread with any other
+// policy keeps it. The lock of waiting must be held.
+func setMonitorPolicy(batch bool) {
 	switch {
-	case calm && monitor == 0:
-		// The order is that in which they were started: the first thread of the process, then the
-		// monitor, which Go's runtime starts before it runs the program.
+	case batch && monitor == 0:
+		// Threads are listed in the order in which they were started: first the main thread, then
+		// the monitor, which Go's runtime starts before it runs the program.
 		threads := threadsOfProcess()
 		if len(threads) > 1 && changePolicy(threads[1], unix.SCHED_NORMAL, unix.SCHED_BATCH) {
 			monitor = threads[1]
@@ -31,7 +32,7 @@ func calmMonitor(calm bool) {
 		return
 	case monitor == 0:
 		return
-	case !calm: // first, so that no thread it starts from here on has its policy
+	case !batch: // first, so that it starts no more threads with its policy
 		changePolicy(monitor, unix.SCHED_BATCH, unix.SCHED_NORMAL)
 		monitor = 0
 	}
@@ -42,7 +43,7 @@ func calmMonitor(calm bool) {
 	}
 }
 
-// threadsOfProcess are the ids of the threads of this process; none if it may not be known.
+// threadsOfProcess returns the ids of the process's threads, or nil if they cannot be read.
 func threadsOfProcess() (ids []int) {
 	task, err := os.Open("/proc/self/task")
 	if err != nil {
@@ -58,7 +59,7 @@ func threadsOfProcess() (ids []int) {
 	return ids
 }
 
-// changePolicy gives a thread that has one policy another one, and reports whether it did.
+// changePolicy changes the policy of a thread if it is from, and reports whether it did.
 func changePolicy(thread int, from, to uint32) bool {
 	attr, err := unix.SchedGetAttr(thread, 0)
 	if err != nil || attr.Policy != from {

@@ -13,7 +13,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// groupOn is a group of one process with a GPU.
+// groupOn returns a group of one process with a GPU.
 func groupOn(t *testing.T, d torch.Device) (*torch.ProcessGroup, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -22,7 +22,7 @@ func groupOn(t *testing.T, d torch.Device) (*torch.ProcessGroup, error) {
 		Join: time.Minute, Timeout: time.Minute})
 }
 
-// The backend that stands in for NCCL notes what it is asked.
+// The backend that replaces NCCL records its calls.
 func TestAGPUsGroupIsMadeForItAbortedAndShutDown(t *testing.T) {
 	testenv.RequireTorch(t)
 	require.NoError(t, torch.Load())
@@ -36,7 +36,7 @@ func TestAGPUsGroupIsMadeForItAbortedAndShutDown(t *testing.T) {
 	g, err := groupOn(t, torch.CUDA(3))
 	require.NoError(t, err)
 	assert.Equal(t, [3]int64{3, 0, 0}, asked(), "GPU, aborted, shut down")
-	torch.Scope(func() { // the CPU's tensors are gloo's
+	torch.Scope(func() { // gloo handles the CPU's tensors
 		assert.Equal(t, []float32{1, 1}, torch.Values[float32](g.AllReduce(torch.Ones(2))))
 	})
 	g.Abort("a process is gone")
@@ -49,14 +49,14 @@ func TestAGPUsGroupIsMadeForItAbortedAndShutDown(t *testing.T) {
 	require.NoError(t, err)
 	g.Shutdown()
 	g.Abort("the end")
-	assert.Equal(t, [3]int64{2, 0, 1}, asked(), "what is shut down has nothing to abort")
+	assert.Equal(t, [3]int64{2, 0, 1}, asked(), "after a shutdown there is nothing to abort")
 	g.Close()
 
 	g, err = groupOn(t, torch.CPU)
 	require.NoError(t, err)
 	g.Shutdown()
 	g.Abort("the end")
-	assert.Equal(t, [3]int64{2, 0, 1}, asked(), "a group of the CPU has none")
+	assert.Equal(t, [3]int64{2, 0, 1}, asked(), "a group on the CPU has nothing to abort")
 	g.Close()
 }
 
@@ -72,7 +72,7 @@ func TestAGPUsGroupWithoutNCCLSaysHowToGetIt(t *testing.T) {
 	require.ErrorIs(t, err, torch.ErrInvalid)
 }
 
-// In libtorch 2.11 it would promise what it does not do.
+// In libtorch 2.11, this setting promises encryption but does not encrypt.
 func TestTLSOfGlooIsRefusedSinceItEncryptsNothing(t *testing.T) {
 	testenv.RequireTorch(t)
 	t.Setenv("GLOO_DEVICE_TRANSPORT", "TCP_TLS")

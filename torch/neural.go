@@ -8,8 +8,8 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// The operators that layers and losses are made of. Packages nn and nn/functional give them their
-// defaults.
+// Operators that layers and losses are made of. Packages nn and nn/functional add their default
+// arguments.
 
 // ternary calls an operator of t and two tensors that may be undefined.
 func (t Tensor) ternary(op string, a, b Tensor, f func(t, a, b cgotorch.Tensor,
@@ -35,8 +35,8 @@ type ConvOptions struct {
 	Groups                    int64
 }
 
-// orDefault repeats value, or the only entry of list, for every dimension. A list of another length
-// is libtorch's to refuse.
+// orDefault returns a list of dims entries, all of them value, or the only entry of list. A list of
+// any other length is left for libtorch to check.
 func orDefault(list []int64, value int64, dims int) []int64 {
 	if len(list) == 1 {
 		value = list[0]
@@ -50,7 +50,7 @@ func orDefault(list []int64, value int64, dims int) []int64 {
 	return list
 }
 
-// groups is 1 where none are given; libtorch refuses negative ones.
+// groups returns the number of groups, 1 by default. libtorch refuses negative ones.
 func (o ConvOptions) groups() int64 {
 	if o.Groups == 0 {
 		return 1
@@ -156,7 +156,8 @@ const (
 	ReductionSum  Reduction = 2
 )
 
-// code is libtorch's number; libtorch takes unknown ones for "none" or worse.
+// code returns libtorch's number of the reduction. It panics for unknown ones, which libtorch does
+// not check; it may treat them as "none".
 func (r Reduction) code(op string) int64 {
 	if r < ReductionNone || r > ReductionSum {
 		panic(&Error{Op: op, Code: ErrValue, Msg: fmt.Sprintf("there is no reduction number %d; want ReductionNone, "+
@@ -222,8 +223,9 @@ func (t Tensor) CTCLoss(targets, inputLengths, targetLengths Tensor, blank int64
 	})
 }
 
-// checkTargets panics if targets on the CPU are not classes of log-probabilities t: the CTC kernel
-// would read memory that is not its own. It never reads the padding behind a target.
+// checkTargets panics if targets on the CPU are not valid classes of the log-probabilities t: the
+// CTC kernel would read outside its memory. Padding after a target may have any value, because the
+// kernel does not read it.
 func (t Tensor) checkTargets(op string, targets, lengths Tensor) {
 	if t.Dim() == 0 || t.Device() != CPU || targets.Device() != CPU {
 		return
@@ -243,7 +245,7 @@ func (t Tensor) checkTargets(op string, targets, lengths Tensor) {
 	})
 }
 
-// bounds are the least and the greatest element, 0 of none.
+// bounds returns the smallest and the largest element, or 0, 0 if there are none.
 func (t Tensor) bounds() (low, high int64) {
 	if t.Numel() == 0 {
 		return 0, 0

@@ -15,7 +15,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// opCase is one call of testdata/ops.json; ops.py tells what the fields mean.
+// opCase is one call in testdata/ops.json; ops.py describes the fields.
 type opCase struct {
 	Op, Aten   string
 	Args, Out  []*opArg
@@ -26,7 +26,7 @@ type opCase struct {
 	Seed       *uint64
 	Rtol       float64
 	ShapeOnly  bool
-	// The case was recorded under deterministic algorithms.
+	// Recorded with deterministic algorithms.
 	Deterministic bool
 	number        int
 	golden        *golden.File
@@ -41,7 +41,7 @@ type opCall struct {
 	Ranges  [][]*int64
 }
 
-// opArg is one argument or result; nil is None.
+// opArg is one argument or result; nil stands for None.
 type opArg struct {
 	Tensor    *string
 	Tensors   []*string
@@ -54,7 +54,7 @@ type opArg struct {
 	Device    *string
 	Generator *uint64
 	Struct    map[string]*opArg
-	Arg       []int // of the case
+	Arg       []int // index of an argument of the case
 }
 
 func loadOpCases(t *testing.T) []*opCase {
@@ -69,13 +69,13 @@ func loadOpCases(t *testing.T) []*opCase {
 
 func (c *opCase) name() string { return fmt.Sprintf("%s#%d", c.Op, c.number) }
 
-// inPlace tells whether the operator changes its first argument.
+// inPlace reports whether the operator changes its first argument.
 func (c *opCase) inPlace() bool {
 	base, _, _ := strings.Cut(strings.TrimPrefix(c.Aten, "aten::"), ".")
 	return strings.HasSuffix(base, "_")
 }
 
-// arguments makes fresh arguments: values for the call, and the leaves by their number.
+// arguments returns new arguments: values for the call, and the leaves by their index.
 func (c *opCase) arguments() (values []any, leaves map[int]torch.Tensor) {
 	leaves = map[int]torch.Tensor{}
 	for i, a := range c.Args {
@@ -109,7 +109,7 @@ var dtypeByName = func() map[string]torch.DType {
 	return m
 }()
 
-// value is the argument as Call takes it.
+// value returns the argument in the form that Call takes.
 func (a *opArg) value(c *opCase) any {
 	switch {
 	case a == nil:
@@ -152,7 +152,7 @@ func (a *opArg) value(c *opCase) any {
 	panic(fmt.Sprintf("an argument of no known kind: %+v", *a))
 }
 
-// functions are the package's functions that cases call; methods are found by reflection.
+// functions are the package's functions that cases call. Methods are found by reflection.
 var functions = map[string]any{
 	"Where": torch.Where, "Cat": torch.Cat, "Stack": torch.Stack, "Empty": torch.Empty, "Zeros": torch.Zeros,
 	"Ones": torch.Ones,
@@ -164,7 +164,7 @@ var functions = map[string]any{
 	"Complex":  torch.Complex, "Polar": torch.Polar,
 }
 
-// typed runs the case through the Go method or function of its name.
+// typed runs the case through the Go method or function with its name.
 func (c *opCase) typed(values []any) ([]any, error) {
 	call := c.Go
 	if call == nil {
@@ -213,7 +213,7 @@ func (c *opCase) typed(values []any) ([]any, error) {
 	return results, nil
 }
 
-// resolve is an argument of a typed call, which may stand for one of the case's.
+// resolve returns an argument of a typed call, which may refer to an argument of the case.
 func (c *opCase) resolve(a *opArg, values []any) any {
 	switch {
 	case a != nil && len(a.Arg) == 1:
@@ -246,7 +246,8 @@ func fillStruct(c *opCase, s reflect.Value, fields map[string]*opArg, values []a
 	}
 }
 
-// convertAll fits arguments to a function's parameters; a list becomes the variadic ones.
+// convertAll converts arguments to the types of a function's parameters. A list becomes the
+// variadic ones.
 func convertAll(args []any, f reflect.Type) ([]reflect.Value, error) {
 	if f.IsVariadic() && len(args) > 0 {
 		if list, ok := args[len(args)-1].([]int64); ok {
@@ -257,7 +258,7 @@ func convertAll(args []any, f reflect.Type) ([]reflect.Value, error) {
 		}
 	}
 	if !f.IsVariadic() && len(args) > f.NumIn() {
-		args = args[:f.NumIn()] // what the typed form leaves at its default
+		args = args[:f.NumIn()] // arguments that the typed form leaves at their defaults
 	}
 	var in []reflect.Value
 	for i, a := range args {
@@ -307,7 +308,7 @@ func convert(a any, to reflect.Type) (reflect.Value, error) {
 	return v, fmt.Errorf("%T does not fit %v", a, to)
 }
 
-// flatten makes one list of results.
+// flatten returns all results in one list.
 func flatten(results []any) (flat []any) {
 	for _, r := range results {
 		if list, ok := r.([]torch.Tensor); ok {
@@ -383,13 +384,13 @@ func (c *opCase) compare(t *testing.T, what string, got, want torch.Tensor) {
 		if want.Numel() > 0 {
 			largest = want.Abs().Max().Item()
 		}
-		// Algorithms of linear algebra are right to within the size of the whole result.
+		// Linear algebra is accurate only relative to the size of the whole result.
 		golden.Close(t, what, got, want, 0, c.Rtol*largest)
 	}
 }
 
-// alignSigns turns singular vectors around where they point away from the recorded ones: both signs
-// are right, and which of them an algorithm finds differs from library to library.
+// alignSigns flips singular vectors that have the opposite sign of the recorded ones. Both signs
+// are correct, and which one an algorithm returns differs between libraries.
 func alignSigns(got []any, want []*opArg, c *opCase) {
 	u, vh := got[0].(torch.Tensor), got[2].(torch.Tensor)
 	signs := u.Mul(want[0].value(c).(torch.Tensor)).SumDim([]int64{0}, false, torch.Float32).Sign()
@@ -416,7 +417,7 @@ func TestOperatorsGivePyTorchsResultsAndGradients(t *testing.T) {
 	for _, c := range loadOpCases(t) {
 		run := func(road string, call func(values []any) ([]any, error)) {
 			t.Run(c.name()+"/"+road, func(t *testing.T) {
-				if !c.ShapeOnly { // no values, nothing to count
+				if !c.ShapeOnly { // without values there is nothing to compare
 					goldencount.Start(t, "operators", c.name())
 				}
 				if c.Deterministic {
@@ -480,7 +481,7 @@ func TestEveryOperatorOfTheTableHasACase(t *testing.T) {
 	}
 }
 
-// testedElsewhere are the methods of Tensor that are no operators.
+// testedElsewhere are the methods of Tensor that are not operators.
 var testedElsewhere = strings.Fields(`Backward Bytes BytesInto Defined Device Dim DType FillFrom Format Free Grad Is
 	IsContiguous IsLeaf IsStrided Keep NeedsGrad Numel PinMemory RegisterHook RegisterPostAccumulateGradHook RequiresGrad
 	RetainGrad RetainsGrad SetData_ SetGrad SetRequiresGrad Shape Size Stride String ToDeviceNonBlocking WriteTo`)

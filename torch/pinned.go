@@ -2,7 +2,7 @@ package torch
 
 import "sync"
 
-// hasGPU is asked once: the GPUs of a process do not change.
+// hasGPU is determined once, because the GPUs of a process do not change.
 var hasGPU = sync.OnceValue(func() bool { return CUDADevices() > 0 })
 
 // FromPinned is like [From] but copies data into page-locked memory, from which a GPU can copy

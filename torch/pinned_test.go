@@ -23,7 +23,7 @@ func TestPageLockedMemoryIsOrdinaryWithoutAGPU(t *testing.T) {
 func TestCopiesToAGPUFromPageLockedMemoryArrive(t *testing.T) {
 	testenv.RequireCUDA(t)
 	values := make([]float32, 1<<20)
-	for round := range 20 { // memory of the round before is used again
+	for round := range 20 { // memory of the previous round is reused
 		for i := range values {
 			values[i] = float32(round + i)
 		}
@@ -34,7 +34,7 @@ func TestCopiesToAGPUFromPageLockedMemoryArrive(t *testing.T) {
 			x = host.ToDeviceNonBlocking(torch.CUDA(0)).Keep()
 			host.Free()
 		})
-		clear(values) // the copy has been made from page-locked memory
+		clear(values) // the copy was made from page-locked memory
 		assert.InDelta(t, float64(round+len(values)-1), x.Max().Item(), 0)
 		assert.InDelta(t, float64(round), x.Min().Item(), 0)
 		x.Free()

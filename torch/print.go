@@ -68,7 +68,8 @@ func (t Tensor) Format(o PrintOptions) string {
 	return o.addSuffixes("tensor("+text, t.suffixes(o), len("tensor("))
 }
 
-// suffixes are what follows the elements: size, device, dtype and the place in a history.
+// suffixes returns what is printed after the elements: size, device, dtype and autograd
+// information.
 func (t Tensor) suffixes(o PrintOptions) []string {
 	info := t.info("String")
 	var list []string
@@ -107,7 +108,7 @@ func (t Tensor) suffixes(o PrintOptions) []string {
 	return list
 }
 
-// tuple is Python's form of a shape: "(2, 3)", "(2,)", "()".
+// tuple formats a shape as Python does: "(2, 3)", "(2,)", "()".
 func tuple(sizes []int64) string {
 	s := strings.ReplaceAll(strings.Trim(fmt.Sprint(sizes), "[]"), " ", ", ")
 	if len(sizes) == 1 {
@@ -132,7 +133,7 @@ func (o PrintOptions) addSuffixes(text string, suffixes []string, indent int) st
 	return b.String() + ")"
 }
 
-// body is the nested list of elements.
+// body formats the elements as nested lists.
 func (o PrintOptions) body(t Tensor) string {
 	info := t.info("String")
 	if info.Strides == nil {
@@ -197,13 +198,13 @@ func isFloat(d DType) bool {
 
 // integers reads a tensor of any integer type or of bool.
 func integers(t Tensor) []int64 {
-	if t.DType() == uint64DType { // the same bits
+	if t.DType() == uint64DType { // a view keeps all bits
 		return Values[int64](Call("aten::view.dtype", t.Contiguous(), Int64)[0])
 	}
 	return Values[int64](t.ToDType(Int64))
 }
 
-// printer walks the elements that are shown, row-major.
+// printer formats the elements that are shown, in row-major order.
 type printer struct {
 	PrintOptions
 	summarize    bool
@@ -222,10 +223,10 @@ func (p *printer) edges(t Tensor) Tensor {
 	return t
 }
 
-// cut reports whether dimension dim is shown with dots in its middle.
+// cut reports whether dimension dim is abbreviated with "..." in the middle.
 func (p *printer) cut(dim int) bool { return p.summarize && p.sizes[dim] > 2*int64(p.EdgeItems) }
 
-// list writes dimension dim from the element at offset on.
+// list formats dimension dim, starting with the element at offset.
 func (p *printer) list(dim, offset, indent int) string {
 	if dim == len(p.sizes)-1 {
 		return p.row(dim, offset, indent)
@@ -244,7 +245,7 @@ func (p *printer) list(dim, offset, indent int) string {
 	return "[" + strings.Join(items, ","+strings.Repeat("\n", len(p.sizes)-dim-1)+strings.Repeat(" ", indent+1)) + "]"
 }
 
-// row writes the innermost dimension, broken into lines.
+// row formats the innermost dimension, broken into lines.
 func (p *printer) row(dim, offset, indent int) string {
 	var items []string
 	for i := range int(p.shown[dim]) {
@@ -265,7 +266,7 @@ func (p *printer) row(dim, offset, indent int) string {
 	return "[" + strings.Join(lines, ",\n"+strings.Repeat(" ", indent+1)) + "]"
 }
 
-// floatFormat writes the numbers of one tensor alike: PyTorch's _Formatter.
+// floatFormat is the format shared by all numbers of one tensor: PyTorch's _Formatter.
 type floatFormat struct {
 	precision, width     int
 	integers, scientific bool
@@ -298,7 +299,7 @@ func newFloatFormat(o PrintOptions, values []float64) floatFormat {
 	return f
 }
 
-// number is v without padding, in Python's forms of nan and the infinities.
+// number formats v without padding; nan and the infinities look as in Python.
 func (f floatFormat) number(v float64) string {
 	switch {
 	case math.IsNaN(v):
@@ -321,7 +322,8 @@ func pad(s string, width int) string {
 	return strings.Repeat(" ", max(0, width-utf8.RuneCountInString(s))) + s
 }
 
-// complexText joins the two parts; the sign stands at the front of the imaginary one.
+// complexText joins the real and the imaginary part; any padding of the imaginary part is dropped,
+// so that its sign directly follows the real part.
 func complexText(re, im string) string {
 	im = strings.TrimLeft(im+"j", " ")
 	if im[0] != '-' {

@@ -28,7 +28,7 @@ type printCase struct {
 	Text string
 }
 
-// options translates torch.set_printoptions, where 0 means 0.
+// options converts the arguments of torch.set_printoptions, in which 0 means 0.
 func (c printCase) options() torch.PrintOptions {
 	o := torch.PrintOptions{LineWidth: c.Options.Linewidth}
 	if p := c.Options.Precision; p != nil {

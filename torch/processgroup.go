@@ -67,9 +67,9 @@ type ProcessGroup struct {
 	name  string
 	world int
 
-	mu       sync.RWMutex // held to read while the handle is used, and for a whole backward pass
+	mu       sync.RWMutex // held for reading while the handle is used and during a whole backward pass
 	handle   unsafe.Pointer
-	reducers sync.Map // *Reducer to struct{}, the open ones
+	reducers sync.Map // *Reducer to struct{}: those that have not been closed
 }
 
 // NewProcessGroup joins a group and returns when all processes have joined.
@@ -119,8 +119,8 @@ func (o *ProcessGroupOptions) resolved(op string) (c cgotorch.GroupOptions, err 
 	if o.Fake {
 		return c, nil
 	}
-	// libtorch 2.11 opens the key and the certificate, and then sends values as they are (seen with
-	// strace) to whoever has one of another authority.
+	// libtorch 2.11 opens the key and the certificate, but then sends values unencrypted (seen with
+	// strace), even to a peer whose certificate is of another authority.
 	if transport := os.Getenv("GLOO_DEVICE_TRANSPORT"); transport == "TCP_TLS" {
 		return c, Errorf(op, ErrNotSupported, "GLOO_DEVICE_TRANSPORT is TCP_TLS, and gloo in libtorch %s does not encrypt "+
 			"with it: values travel unencrypted, to peers of any certificate. Unset it, and join the machines by a network "+
@@ -147,7 +147,7 @@ func (g *ProcessGroup) Name() string { return g.name }
 // World returns the number of processes.
 func (g *ProcessGroup) World() int { return g.world }
 
-// use runs f with the handle, which stays meanwhile.
+// use runs f with the handle, which stays valid meanwhile.
 func (g *ProcessGroup) use(op string, f func(handle unsafe.Pointer)) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -237,14 +237,14 @@ type ReducerOptions struct {
 	Compress DType
 
 	// Sparse says for each parameter whether its gradients are sparse, as those of embeddings can
-	// be (expect_sparse_gradient). Nil means that none is.
+	// be (expect_sparse_gradient). Nil means no parameters.
 	Sparse []bool
 }
 
 // Reducer averages gradients over the processes of a group while a backward pass computes them.
 type Reducer struct {
 	group  *ProcessGroup
-	params *List // of which the reducer keeps references too
+	params *List // the reducer also keeps references to them
 	handle unsafe.Pointer
 }
 

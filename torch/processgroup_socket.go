@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// takeOver returns a socket of the listener that outlives it, and closes the listener.
+// takeOver duplicates the socket of the listener and closes the listener.
 func takeOver(l *net.TCPListener) (socket int, err error) {
 	raw, err := l.SyscallConn()
 	if err != nil {

@@ -38,7 +38,7 @@ func Profile(path string, o ProfileOptions, f func()) (err error) {
 		if err = stopped; err != nil {
 			return
 		}
-		// libtorch only logs that it could not write.
+		// If libtorch could not write the file, it only logs that.
 		if info, statErr := os.Stat(path); statErr != nil {
 			err = fmt.Errorf("torch: Profile: %w", statErr)
 		} else if info.Size() == 0 {

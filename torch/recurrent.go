@@ -18,8 +18,8 @@ type RNNOptions struct {
 	BatchFirst    bool
 }
 
-// check compares the shapes of weights and states with what the kernels will read: those of oneDNN
-// do not look.
+// check compares the shapes of weights and states with what the kernels expect: oneDNN's kernels do
+// not check them.
 func (o RNNOptions) check(op string, gates int64, t Tensor, weights []Tensor, states ...Tensor) {
 	refuse := func(format string, args ...any) {
 		described := make([]string, 0, 1+len(states)+len(weights))

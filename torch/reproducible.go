@@ -16,10 +16,11 @@ import (
 // value is the number of threads.
 const ReproducibleVariable = "GOTRAINER_REPRODUCIBLE"
 
-// reproducible is what was asked for, until libtorch is loaded and what holds after it.
+// reproducible holds the requested setting before libtorch is loaded, and the setting in effect
+// afterwards.
 var reproducible struct {
 	sync.Mutex
-	threads int  // 0: not asked for
+	threads int  // 0 means not requested
 	loaded  bool // libtorch has read the environment
 }
 
@@ -59,12 +60,12 @@ func Reproducible(threads int) error {
 	return nil
 }
 
-// hasAVX2 reports whether the CPU has what kernels for AVX2 are made of.
+// hasAVX2 reports whether the CPU has the instructions that AVX2 kernels use, including FMA.
 func hasAVX2() bool { return cpu.X86.HasAVX2 && cpu.X86.HasFMA }
 
-// missingInstructions is why libtorch's binaries cannot compute on this CPU; empty: they can. Those
-// for Linux on ARM use atomic instructions without asking whether there are any, and the process
-// would be killed by SIGILL at its first layer.
+// missingInstructions returns the reason why libtorch cannot run on this CPU, or the empty string
+// if it can. Its binaries for Linux on ARM use atomic instructions without checking whether the CPU
+// has them, and SIGILL would kill the process in its first layer.
 func missingInstructions(goos, goarch string, atomics bool) string {
 	if goos != "linux" || goarch != "arm64" || atomics {
 		return ""
@@ -80,7 +81,8 @@ func describe(threads int) string {
 	return fmt.Sprintf("with numbers that are reproducible with threads = %d", threads)
 }
 
-// pin chooses the code paths, in the environment that libtorch will read. It returns why it cannot.
+// pin selects the code paths by setting environment variables that libtorch will read. If that is
+// not possible, it returns the reason.
 func pin(threads int) (reason string) {
 	if runtime.GOOS != "linux" || !hasAVX2() {
 		return fmt.Sprintf("reproducible numbers need Linux on an x86-64 CPU with AVX2 and FMA, which this %s on %s is "+
@@ -102,7 +104,7 @@ func pin(threads int) (reason string) {
 	return ""
 }
 
-// open loads libtorch, under the settings that Reproducible or the environment asked for.
+// open loads libtorch with the settings requested by Reproducible or the environment.
 func open() (cgotorch.Loaded, *Error) {
 	reproducible.Lock()
 	defer reproducible.Unlock()
@@ -132,7 +134,7 @@ func open() (cgotorch.Loaded, *Error) {
 	}
 	reproducible.loaded = true
 	if reproducible.threads > 0 {
-		cgotorch.SetThreads(reproducible.threads) // also where OpenMP was in the process before libtorch
+		cgotorch.SetThreads(reproducible.threads) // needed if OpenMP was loaded before libtorch
 	}
 	return opened, nil
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// TestReproducibleChild is a process of its own, since libtorch reads its settings once: it asks
-// for reproducible numbers before and after libtorch is loaded, and prints the answers.
+// TestReproducibleChild runs in a child process, since libtorch reads its settings only once. It
+// requests reproducible numbers before and after libtorch is loaded, and prints the results.
 func TestReproducibleChild(t *testing.T) {
 	if os.Getenv(childVariable) != "reproducible" {
 		t.Skip("it runs in processes that TestReproducible starts")

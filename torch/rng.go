@@ -55,7 +55,7 @@ func ForkRNG(f func(), gpus ...Device) {
 	f()
 }
 
-// rngState is where the default generators of some devices were.
+// rngState holds the states of the default generators of some devices.
 type rngState struct {
 	devices []Device
 	states  [][]byte
@@ -75,7 +75,7 @@ func (s rngState) restore() {
 	}
 }
 
-// generators are new ones that begin there.
+// generators returns new generators with the captured states.
 func (s rngState) generators() (own []*Generator, pointers []cgotorch.Generator) {
 	for i, d := range s.devices {
 		g := NewGeneratorOn(d, 0)

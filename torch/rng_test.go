@@ -12,8 +12,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// draws are the sums of what many kinds of operators draw by the default generator, again and
-// again, and the state in which they leave it.
+// draws returns sums of the results of operators that draw from the default generator in many ways,
+// repeatedly, and the final state of the generator.
 func draws(seed uint64) (sums []float64, state []byte) {
 	torch.ForkRNG(func() {
 		torch.Scope(func() {
@@ -44,7 +44,7 @@ func draws(seed uint64) (sums []float64, state []byte) {
 	return sums, state
 }
 
-// Where threads share the default generator each of them draws what the others leave.
+// Without ForkRNG, threads that share the default generator would change each other's numbers.
 func TestForkRNGIsAsIfItWereAlone(t *testing.T) {
 	testenv.RequireTorch(t)
 	build, err := torch.BuildInfo()
@@ -83,7 +83,7 @@ func TestForkRNGNests(t *testing.T) {
 			assert.Equal(t, second, draw())
 			torch.ManualSeed(9)
 		})
-		assert.Equal(t, second, draw(), "after the inner one")
+		assert.Equal(t, second, draw(), "after the inner fork")
 	})
-	assert.Equal(t, first, draw(), "after the outer one")
+	assert.Equal(t, first, draw(), "after the outer fork")
 }

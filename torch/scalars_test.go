@@ -13,7 +13,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// pythonNumber reads a number as Python prints it, and keeps what it is.
+// pythonNumber parses a number as Python prints it, keeping its type.
 func pythonNumber(t *testing.T, s string) any {
 	t.Helper()
 	if s == "True" {

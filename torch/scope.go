@@ -7,19 +7,20 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// scope owns the tensors that one thread makes while it is open. Its slot is what the shim returns
-// from every call of that thread, so a result finds its scope without a look-up by goroutine.
+// scope owns the tensors that one thread makes while it is open. Every call of the shim returns the
+// slot of the calling thread's scope, so that a result finds its scope without knowing the
+// goroutine.
 type scope struct {
 	slot    int64
 	handles []*handle
-	raw     []cgotorch.Tensor // what close frees, kept for reuse
+	raw     []cgotorch.Tensor // the tensors that close frees; kept to reuse its memory
 }
 
 const maxScopes = 4096
 
 var (
 	// scopes by slot. An entry is written once, under scopesLock, before its slot is given to any
-	// thread; a thread reads only the entry of the slot it was given, so reading needs no lock.
+	// thread. A thread reads only the entry of its own slot, so reading needs no lock.
 	scopes     [maxScopes]*scope
 	freeScopes []*scope
 	nextSlot   int64 = 1
@@ -48,7 +49,7 @@ func (s *scope) close() {
 	s.raw = s.raw[:0]
 	own := int64(0)
 	for i, h := range s.handles {
-		if h.scope == s { // it was not kept
+		if h.scope == s { // not kept with Keep
 			own++
 		}
 		if h.scope == s && h.c != nil {
@@ -95,7 +96,8 @@ func Return(f func() Tensor) Tensor {
 	return wrap(out.h.c, cgotorch.Code(currentSlot()))
 }
 
-// alias takes one more reference under a handle that nobody frees yet.
+// alias returns a new handle with its own reference to t, which no scope and not the garbage
+// collector owns yet.
 func (t Tensor) alias() Tensor {
 	if t.h == nil {
 		return t

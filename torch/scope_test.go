@@ -13,9 +13,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// settled is torch.Live after the garbage collector has had its say.
+// settled returns torch.Live after the garbage collector has freed everything unreachable.
 func settled() int64 {
-	for live := int64(-1); ; live = torch.Live() { // a cleanup lets go what another collection finds
+	for live := int64(-1); ; live = torch.Live() { // a cleanup may make further tensors unreachable
 		if torch.Sweep(); torch.Live() == live {
 			return live
 		}
@@ -146,7 +146,7 @@ func TestScopesTooDeepSaySo(t *testing.T) {
 	if want := "4095 scopes are open at once"; !strings.Contains(e.Error(), want) {
 		t.Errorf("got %q, want it to say %q", e, want)
 	}
-	torch.Scope(func() { nest(4000) }) // all of them are free again
+	torch.Scope(func() { nest(4000) }) // all scopes are free again
 }
 
 func TestTensorsOfManyGoroutinesLandInTheirOwnScope(t *testing.T) {
@@ -313,7 +313,7 @@ func TestMadeCountsTheTensorsOfScopesThatHaveEndedAndThoseToKeep(t *testing.T) {
 		y.Free()
 		x.Mul(x).Keep().Free()
 		x.ReLU()
-		assert.Equal(t, before+1, torch.Made(), "the one that is kept")
+		assert.Equal(t, before+1, torch.Made(), "only the kept tensor counts")
 	})
 	assert.Equal(t, before+3, torch.Made())
 	x.Free()

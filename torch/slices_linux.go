@@ -8,17 +8,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A thread that sleeps until the others have come needs a CPU soon after it is woken, and only for
-// a moment. The kernel gives CPUs out by slices: whoever asks for shorter ones is sooner let in
-// before a process that computes without a pause, for the same share of the CPU in all. Linux takes
-// the wish for a slice since 6.12, as sched_runtime of an ordinary thread; older kernels ignore it.
+// A thread that sleeps until the others are done needs a CPU soon after it wakes up, but only
+// briefly. The kernel assigns CPUs in time slices. A thread that requests shorter slices is
+// scheduled sooner when it competes with a process that computes without a pause, and gets the same
+// share of the CPU overall. Since version 6.12, Linux accepts a requested slice, as sched_runtime
+// of a thread of the normal policy; older kernels ignore it.
 
-// shortSlice is the shortest slice that the kernel gives.
+// shortSlice is the shortest slice that the kernel grants.
 const shortSlice = 100 * time.Microsecond
 
-// askForSlices asks for slices of this length for the threads of the process, and thereby for all
-// that they start; zero asks for the kernel's own. It reports whether the calling thread has them.
-func askForSlices(slice time.Duration) bool {
+// requestSlices requests slices of the given length for all threads of the process, and thus for
+// those that they start. Zero requests the kernel's default. It reports whether the calling thread
+// got them.
+func requestSlices(slice time.Duration) bool {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
 		return false
@@ -29,11 +31,11 @@ func askForSlices(slice time.Duration) bool {
 			continue
 		}
 		attr, err := unix.SchedGetAttr(id, 0)
-		if err != nil || attr.Policy != unix.SCHED_NORMAL { // it has ended, or has a policy of its own
+		if err != nil || attr.Policy != unix.SCHED_NORMAL { // it has ended, or has another policy
 			continue
 		}
 		attr.Runtime = uint64(slice)
-		_ = unix.SchedSetAttr(id, attr, 0) // a wish
+		_ = unix.SchedSetAttr(id, attr, 0) // best effort
 	}
 	attr, err := unix.SchedGetAttr(0, 0)
 	return err == nil && attr.Policy == unix.SCHED_NORMAL && attr.Runtime == uint64(slice)

@@ -13,7 +13,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// procStatus reads a size in bytes from what Linux tells of this process.
+// procStatus reads a size in bytes from /proc/self/status.
 func procStatus(t *testing.T, field string) int64 {
 	f, err := os.Open("/proc/self/status")
 	if err != nil {
@@ -40,8 +40,8 @@ func TestTrainingStepsInAScopeKeepMemoryFlat(t *testing.T) {
 	if testing.Short() {
 		steps, warmUp = 1500, 500
 	}
-	// One 32 x 32 activation lost per step would be 4 KiB * 8,000 = 32 MiB; one handle of 64 bytes,
-	// 0.5 MiB, shows in Live.
+	// Losing one 32 x 32 activation per step would add up to 4 KiB * 8,000 = 32 MiB. Losing one
+	// handle of 64 bytes, 0.5 MiB, would show in Live.
 	const allowed = 8 << 20
 	g := torch.NewGenerator(1)
 	o := torch.TensorOptions{Generator: g}
@@ -74,14 +74,14 @@ func TestTrainingStepsInAScopeKeepMemoryFlat(t *testing.T) {
 	}
 	live := settled()
 	var last float64
-	// What the process takes once, such as heap that Go had given back before, it does not take
-	// again; what is lost in each step is lost in each window of them.
+	// Memory that the process takes only once, such as heap that Go had returned before, does not
+	// grow in every window, but a leak in each step does.
 	for window := 1; ; window++ {
 		resident := procStatus(t, "VmRSS")
 		for range steps - warmUp {
 			last = step()
 		}
-		if got := settled(); got > live { // fewer: what tests before this one had left has gone
+		if got := settled(); got > live { // fewer: leftovers of earlier tests have been freed
 			t.Errorf("Live() = %d after %d windows of %d steps, was %d before", got, window, steps-warmUp, live)
 		}
 		grown := procStatus(t, "VmRSS") - resident

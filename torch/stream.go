@@ -10,11 +10,11 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// piece is how much of a tensor is in Go's memory at a time where its own cannot be used: as much
-// as stays in a core's cache.
-const piece = 1 << 20
+// chunkSize is the size of the buffer in Go's memory, used when a tensor's own memory is not
+// accessible. It fits into a core's cache.
+const chunkSize = 1 << 20
 
-var pieces = sync.Pool{New: func() any { return new([piece]byte) }}
+var chunks = sync.Pool{New: func() any { return new([chunkSize]byte) }}
 
 // WriteTo writes the elements to w in row-major order, little-endian. The elements of a contiguous
 // CPU tensor are written from its memory without a copy, others a megabyte at a time. It
@@ -25,14 +25,14 @@ func (t Tensor) WriteTo(w io.Writer) (written int64, err error) {
 		runtime.KeepAlive(t.h)
 		return int64(n), err
 	}
-	buffer := pieces.Get().(*[piece]byte)
-	defer pieces.Put(buffer)
+	buffer := chunks.Get().(*[chunkSize]byte)
+	defer chunks.Put(buffer)
 	NoGrad(func() {
 		flat := t.Reshape(-1)
 		defer flat.Free()
 		count, width := flat.Numel(), int64(t.DType().Size())
-		for at := int64(0); at < count && err == nil; at += piece / width {
-			part := flat.Narrow(0, at, min(piece/width, count-at))
+		for at := int64(0); at < count && err == nil; at += chunkSize / width {
+			part := flat.Narrow(0, at, min(chunkSize/width, count-at))
 			bytes := buffer[:part.Numel()*width]
 			part.BytesInto(bytes)
 			part.Free()
@@ -73,7 +73,8 @@ func fillError(err error, want int) error {
 	return err
 }
 
-// memory is that of the elements, if it can be used as it is. It is valid while the tensor lives.
+// memory returns the memory of the elements if it can be accessed directly. It is valid while the
+// tensor lives.
 func (t Tensor) memory(op string, write bool) (data []byte, ok bool) {
 	size := t.facts(op).Bytes
 	if size == 0 {

@@ -15,7 +15,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// The bytes of tensors in every form: their own memory is used where it can be.
+// Tensors of all kinds; if possible, their memory is written directly.
 func TestWriteToWritesTheBytesOfEveryTensor(t *testing.T) {
 	testenv.RequireTorch(t)
 	live := testenv.Live()
@@ -84,7 +84,7 @@ type failing struct{ error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.error }
 
-// A change that autograd does not see would give wrong gradients.
+// If autograd did not notice the change, gradients would be wrong.
 func TestFillFromCountsAsAChange(t *testing.T) {
 	testenv.RequireTorch(t)
 	torch.Scope(func() {

@@ -13,15 +13,15 @@ import (
 // optional tensor, and causes a panic everywhere else.
 type Tensor struct{ h *handle }
 
-// handle owns one reference to a libtorch tensor, until its scope ends, the garbage collector finds
-// it or Free is called.
+// handle owns one reference to a libtorch tensor until it is freed by its scope, by the garbage
+// collector or by Free.
 type handle struct {
 	c     cgotorch.Tensor // nil once freed
-	scope *scope          // the scope that frees it, or
-	owned *owned          // what the garbage collector needs to free it
+	scope *scope          // the scope that frees it, if any
+	owned *owned          // what the garbage collector needs to free it, if it does
 }
 
-// ptr is the handle of an argument that must be there.
+// ptr returns the handle of an argument that must be defined.
 func (t Tensor) ptr(op string) cgotorch.Tensor {
 	if t.h != nil {
 		if c := t.h.c; c != nil { // read once: another goroutine may free the tensor, see CheckUse
@@ -31,7 +31,7 @@ func (t Tensor) ptr(op string) cgotorch.Tensor {
 	panic(t.misuse(op))
 }
 
-// optional is the handle of an argument that may be undefined.
+// optional returns the handle of an argument that may be undefined.
 func (t Tensor) optional(op string) cgotorch.Tensor {
 	if t.h == nil {
 		return nil
@@ -48,7 +48,7 @@ func (t Tensor) misuse(op string) *Error {
 		"was made had ended; Keep() lets a tensor outlive its scope"}
 }
 
-// pointers are the handles of a list of arguments; undefined entries are nil.
+// pointers returns the handles of a list of arguments; those of undefined tensors are nil.
 func pointers(op string, ts []Tensor) []cgotorch.Tensor {
 	list := make([]cgotorch.Tensor, len(ts))
 	for i, t := range ts {
@@ -57,7 +57,7 @@ func pointers(op string, ts []Tensor) []cgotorch.Tensor {
 	return list
 }
 
-// required are the handles of a list whose entries must all be there.
+// required returns the handles of a list of arguments, which must all be defined.
 func required(op string, ts []Tensor) []cgotorch.Tensor {
 	list := make([]cgotorch.Tensor, len(ts))
 	for i, t := range ts {
@@ -66,8 +66,8 @@ func required(op string, ts []Tensor) []cgotorch.Tensor {
 	return list
 }
 
-// wrap makes a Tensor of a new reference and gives it to the scope that code names, or to the
-// garbage collector.
+// wrap makes a Tensor from a new reference and hands it over to the scope that code names, or to
+// the garbage collector.
 func wrap(c cgotorch.Tensor, code cgotorch.Code) Tensor {
 	if c == nil {
 		return Tensor{}
@@ -75,8 +75,8 @@ func wrap(c cgotorch.Tensor, code cgotorch.Code) Tensor {
 	return (&handle{c: c}).given(code)
 }
 
-// given is wrap of a handle that a call has written its reference into. What a function value
-// writes to is on the heap anyway, so that it may be the handle at once.
+// given is like wrap for a handle whose reference a call has already written. The output of a
+// function value is allocated on the heap anyway, so it can be the handle itself.
 func (h *handle) given(code cgotorch.Code) Tensor {
 	if h.c == nil {
 		return Tensor{}
@@ -114,7 +114,7 @@ func (t Tensor) info(op string) cgotorch.Info {
 	return i
 }
 
-// facts is info without sizes and strides: it does not allocate.
+// facts is like info, but without sizes and strides, so that it does not allocate.
 func (t Tensor) facts(op string) cgotorch.Info {
 	i := cgotorch.GetFacts(t.ptr(op))
 	runtime.KeepAlive(t.h)
@@ -166,7 +166,7 @@ func (t Tensor) IsStrided() bool { return t.facts("IsStrided").IsStrided }
 // IsLeaf reports whether t was made by the user rather than by a differentiable operator.
 func (t Tensor) IsLeaf() bool { return t.facts("IsLeaf").IsLeaf }
 
-// describe names a tensor in an error: "float32[2,3]".
+// describe returns a description of a tensor for errors: "float32[2,3]".
 func (t Tensor) describe() string {
 	if t.h == nil {
 		return "undefined"

@@ -66,7 +66,7 @@ func TestATensorTellsWhatItIs(t *testing.T) {
 	}
 }
 
-// roundTrip reads what was written, in the dtype that belongs to T.
+// roundTrip writes and reads data in the dtype that belongs to T.
 func roundTrip[T torch.Element](t *testing.T, dtype torch.DType, data ...T) {
 	t.Helper()
 	x := torch.From(data)
@@ -162,7 +162,7 @@ func TestDevicesAreReadAndWrittenAlike(t *testing.T) {
 		{"tpu", torch.CPU, false}, {"CPU", torch.CPU, false},
 	} {
 		got, err := torch.ParseDevice(c.text)
-		if err != nil && c.ok && c.want.IsCUDA() { // it was read, but there is no such GPU here
+		if err != nil && c.ok && c.want.IsCUDA() { // the name is valid, but there is no such GPU
 			if err.Error() != torch.CheckDevice(c.want).Error() {
 				t.Errorf("ParseDevice(%q): %v, want what CheckDevice says", c.text, err)
 			}
@@ -390,8 +390,8 @@ func seq(n int) (s []int64) {
 	return s
 }
 
-// walk visits the positions of a permuted row-major array in its new order, with the old position
-// in memory.
+// walk visits the positions of a permuted row-major array in the new order, with the old offset in
+// memory.
 func walk(shape, order []int64, visit func(at []int64, flat int64)) {
 	stride := make([]int64, len(shape))
 	for d, s := len(shape)-1, int64(1); d >= 0; d-- {
@@ -412,7 +412,7 @@ func walk(shape, order []int64, visit func(at []int64, flat int64)) {
 	next(0, 0)
 }
 
-// A mask takes as many dimensions as it has, which leaves the fewer to Ellipsis.
+// A mask indexes as many dimensions as it has, which leaves fewer for Ellipsis.
 func TestEllipsisBesideAMask(t *testing.T) {
 	testenv.RequireTorch(t)
 	x := torch.Arange(24).View(2, 3, 4)
@@ -422,7 +422,7 @@ func TestEllipsisBesideAMask(t *testing.T) {
 	assert.True(t, torch.From([]int64{16}).Equal(x.At(before, torch.Ellipsis, 0)), "x[mask, ..., 0]")
 }
 
-// The kernel does not read what is behind a target's end.
+// The kernel does not read beyond the end of a target.
 func TestThePaddingOfTargetsIsNotRead(t *testing.T) {
 	testenv.RequireTorch(t)
 	torch.ManualSeed(1)

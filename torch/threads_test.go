@@ -16,7 +16,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// rounds is how often the tests of goroutines repeat.
+// rounds returns how often tests with goroutines repeat.
 func rounds(full int) int {
 	if testing.Short() {
 		return full / 10
@@ -24,7 +24,7 @@ func rounds(full int) int {
 	return full
 }
 
-// No Scope is open here: it would pin the goroutine in the place of the modes.
+// This test uses no Scope, because it would pin the goroutine instead of the modes.
 func TestGradientsAreNeverLostWhileGoroutinesSwitchModes(t *testing.T) {
 	testenv.RequireTorch(t)
 	var wg sync.WaitGroup
@@ -155,7 +155,7 @@ func TestDrawsOfOneGeneratorInterleaveWithoutLoss(t *testing.T) {
 	}
 }
 
-// The cache of cast weights is one for all threads, and emptied by each that leaves autocast.
+// All threads share one cache of cast weights, which every thread that leaves autocast empties.
 func TestRecurrentGradientsUnderAutocastDoNotDependOnOtherGoroutines(t *testing.T) {
 	testenv.RequireTorch(t)
 	const steps, batch, width = 12, 2, 8

@@ -6,8 +6,8 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// tensorAt turns the address that a cleanup carries back into a handle. The memory belongs to C, so
-// the collector's rules for uintptr do not apply.
+// tensorAt converts the address that a cleanup carries back into a handle. The memory belongs to C,
+// so the rules about uintptr and the garbage collector do not apply.
 func tensorAt(address uintptr) cgotorch.Tensor {
 	return *(*cgotorch.Tensor)(unsafe.Pointer(&address))
 }

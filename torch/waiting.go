@@ -12,11 +12,12 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// Threads that share an operator wait for each other at its end. Active waiting, OpenMP's word for
-// going round in a loop, is the quickest while every thread has a CPU to itself, and ruinous when
-// another program wants that CPU: then the thread that is waited for does not run, since the one
-// that waits does. Passive waiting is going to sleep. Nobody can know beforehand which is right, so
-// the policy is decided when libtorch is loaded, and again while the process computes.
+// The threads that compute an operator wait for each other at its end. Active waiting, OpenMP's
+// term for spinning, is fastest while every thread has a CPU to itself, but very slow when another
+// program uses one of the CPUs: the thread that the others wait for is not running, because a
+// spinning thread occupies its CPU. Passive waiting means sleeping. Which one is better cannot be
+// known in advance, so the policy is decided when libtorch is loaded, and again and again while the
+// process computes.
 
 // WaitPolicy says how the threads within an operator wait for each other.
 type WaitPolicy struct {
@@ -59,15 +60,15 @@ const (
 // waiting is the policy of the process.
 var waiting struct {
 	sync.Mutex
-	judge  waitJudge
-	policy WaitPolicy
-	former usage // of the last look
-	looks  int
-	wanted int  // threads
-	adapts bool // see AdaptThreads
+	decider waitDecider
+	policy  WaitPolicy
+	former  usage // at the previous look
+	looks   int
+	wanted  int  // the number of threads that was set
+	adapts  bool // see AdaptThreads
 }
 
-// nextLook is when the policy is decided again, as sinceLoading counts.
+// nextLook is when the policy is decided again, on the clock of sinceLoading.
 var nextLook atomic.Int64
 
 func init() { nextLook.Store(never) }
@@ -85,13 +86,13 @@ func Waiting() WaitPolicy {
 	return waiting.policy
 }
 
-// startWaiting decides for the first time; before is what the CPUs had done before libtorch was
+// startWaiting decides for the first time. before is the usage of the CPUs before libtorch was
 // loaded.
 func startWaiting(before usage, measured bool) {
 	waiting.Lock()
 	defer waiting.Unlock()
 	waiting.wanted = cgotorch.Threads()
-	calmMonitor(waiting.wanted > 1)
+	setMonitorPolicy(waiting.wanted > 1)
 	fix := func(passive bool, reason string) {
 		waiting.policy = WaitPolicy{Passive: passive, Fixed: true, Reason: reason}
 		lookSoon()
@@ -151,13 +152,13 @@ func restartWaiting(threads int) {
 	defer waiting.Unlock()
 	waiting.wanted = threads
 	if waiting.policy.Reason == "" {
-		return // libtorch is being loaded
+		return // libtorch is still being loaded
 	}
 	lookNow()
 }
 
-// reconsiderWaiting decides again if it is time. It is called when a scope ends: a training step
-// is one at least.
+// reconsiderWaiting decides again if it is time to. It is called at the end of every scope, of
+// which a training step has at least one.
 func reconsiderWaiting() {
 	next := nextLook.Load()
 	if next == never || sinceLoading() < next || !nextLook.CompareAndSwap(next, never) {
@@ -168,9 +169,10 @@ func reconsiderWaiting() {
 	lookNow()
 }
 
-// lookNow keeps the monitor calm, and decides again unless the policy is fixed. The lock is held.
+// lookNow updates the monitor's scheduling and decides again unless the policy is fixed. The lock
+// must be held.
 func lookNow() {
-	calmMonitor(waiting.wanted > 1)
+	setMonitorPolicy(waiting.wanted > 1)
 	if waiting.policy.Fixed {
 		lookSoon()
 	} else if now, ok := readUsage(); ok {
@@ -178,7 +180,7 @@ func lookNow() {
 	}
 }
 
-// lookSoon sets when to look again, if there is more than one thread. The lock is held.
+// lookSoon schedules the next look if there is more than one thread. The lock must be held.
 func lookSoon() {
 	if waiting.wanted == 1 {
 		nextLook.Store(never) // until SetThreads
@@ -187,19 +189,21 @@ func lookSoon() {
 	}
 }
 
-// decideWaiting looks at what has happened since the last look. The lock is held.
+// decideWaiting decides the policy from the usage of the CPUs since the previous look. The lock
+// must be held.
 func decideWaiting(now usage) {
 	waiting.looks++
 	threads := waiting.wanted
 	lookSoon()
 	load := now.since(waiting.former)
-	passive, reason := waiting.judge.decide(load, threads, runtime.GOMAXPROCS(0))
+	passive, reason := waiting.decider.decide(load, threads, runtime.GOMAXPROCS(0))
 	if !load.short() {
 		waiting.former = now
 	}
 	team := 0
 	if passive {
-		// libgomp then counts more threads than CPUs.
+		// Makes libgomp count more threads than CPUs, so that its threads sleep instead of
+		// spinning.
 		team = max(2, now.cpus-threads+2)
 	}
 	if !cgotorch.HoldTeam(team) {
@@ -211,10 +215,10 @@ func decideWaiting(now usage) {
 	if passive != waiting.policy.Passive {
 		waiting.policy.Changes++
 		waiting.policy.Slice = 0
-		if passive && askForSlices(shortSlice) {
+		if passive && requestSlices(shortSlice) {
 			waiting.policy.Slice = shortSlice
 		} else if !passive {
-			askForSlices(0)
+			requestSlices(0)
 		}
 	}
 	waiting.policy.Passive, waiting.policy.Reason = passive, reason
@@ -223,7 +227,7 @@ func decideWaiting(now usage) {
 	}
 }
 
-// adaptThreads has operators use so many threads. The lock is held.
+// adaptThreads sets the number of threads that operators use. The lock must be held.
 func adaptThreads(threads int) {
 	if threads != cgotorch.Threads() {
 		cgotorch.SetThreads(threads)
@@ -234,8 +238,9 @@ func adaptThreads(threads int) {
 	}
 }
 
-// threadsBeside is how many threads of the wanted ones suit CPUs that other processes use, too.
-// Half of them stay: were it fewer, the others would take what is left, until one thread is.
+// threadsBeside returns how many of the wanted threads to use while other processes use some of the
+// CPUs. At least half of them stay: otherwise the other processes would take over the freed CPUs,
+// and so on until one thread is left.
 func threadsBeside(l cpuLoad, wanted int, passive bool) int {
 	if !passive {
 		return wanted
@@ -245,24 +250,25 @@ func threadsBeside(l cpuLoad, wanted int, passive bool) int {
 
 const waitDefault = "the CPUs are this process's own"
 
-// usage is what the CPUs that the process may use have done since they were started.
+// usage is a measurement of the CPUs that the process may use. All times count since some fixed
+// moment in the past.
 type usage struct {
-	cpus      int           // that the process may use
-	at        time.Duration // of the look
-	busy      time.Duration // of those CPUs together
+	cpus      int           // CPUs that the process may use
+	at        time.Duration // time of the measurement
+	busy      time.Duration // time that those CPUs were busy, in sum
 	own       time.Duration // CPU time of the process
-	thread    int           // that looks
+	thread    int           // id of the thread that measured
 	ofThread  time.Duration // CPU time of that thread
 	preempted int64         // how often a thread of the process lost its CPU
 }
 
-// load is how the CPUs were used between two looks.
+// cpuLoad is how the CPUs were used between two measurements.
 type cpuLoad struct {
 	cpus      int
 	elapsed   time.Duration
-	others    float64 // CPUs that other processes used
-	share     float64 // of the time that the calling thread computed; negative: it is not known
-	preempted float64 // times a second that a thread of this process lost its CPU
+	others    float64 // CPUs that other processes used, on average
+	share     float64 // fraction of the time that the measuring thread was running; negative means unknown
+	preempted float64 // how many times per second a thread of this process lost its CPU
 }
 
 func (u usage) since(former usage) cpuLoad {
@@ -279,73 +285,75 @@ func (u usage) since(former usage) cpuLoad {
 	return l
 }
 
-// waitJudge decides how threads wait.
-type waitJudge struct {
+// waitDecider decides how threads wait.
+type waitDecider struct {
 	passive  bool
 	reason   string
-	held     time.Duration // how long the policy has been as it is
-	quiet    time.Duration // how long the CPUs have been quiet, while it is passive
-	patience time.Duration // how long they have to be before it is active again; zero: shortQuiet
+	held     time.Duration // how long the current policy has been in effect
+	quiet    time.Duration // while passive: how long the CPUs have been quiet
+	patience time.Duration // how long they must be quiet before the policy becomes active again; zero means shortQuiet
 }
 
-// Thresholds. A look is a quarter of a second, in which the kernel counts CPU time in hundredths.
+// Thresholds. A look covers a quarter of a second, and the kernel measures CPU time in hundredths.
 const (
-	busyOthers  = 0.3 // CPUs too few, for threads that wait actively
+	busyOthers  = 0.3 // actively waiting threads tolerate at most this many CPUs too few
 	quietOthers = 0.15
-	lowShare    = 0.7 // of the time that a thread computes that is kept from its CPU ...
-	preemptions = 20  // ... so often in a second
+	lowShare    = 0.7 // a thread is kept from its CPU if it runs for a smaller fraction of the time ...
+	preemptions = 20  // ... and threads are preempted more often than this per second
 
 	shortQuiet = time.Second
 	longQuiet  = 2 * time.Minute
 )
 
-// short reports whether hundredths of a second say nothing of other processes in that time.
+// short reports whether the time was too short to measure other processes, given that the kernel
+// counts in hundredths of a second.
 func (l cpuLoad) short() bool { return l.elapsed < shortLook }
 
-// decide says how so many threads wait, when the scheduler of Go uses procs CPUs at most: those
-// that the quota of the process's control group allows, or that GOMAXPROCS says.
-func (j *waitJudge) decide(l cpuLoad, threads, procs int) (passive bool, reason string) {
+// decide chooses how the given number of threads wait. procs is the number of CPUs that Go's
+// scheduler uses at most, which follows from GOMAXPROCS or the CPU quota of the process's control
+// group.
+func (d *waitDecider) decide(l cpuLoad, threads, procs int) (passive bool, reason string) {
 	if !l.short() {
-		j.held += l.elapsed
+		d.held += l.elapsed
 	}
 	missing := l.others + float64(threads) - float64(l.cpus)
 	switch {
 	case threads == 1:
-		j.become(false, "there is one thread")
+		d.become(false, "there is one thread")
 	case procs < threads:
-		j.become(true, fmt.Sprintf("GOMAXPROCS, or the quota of the control group, is %d", procs))
+		d.become(true, fmt.Sprintf("GOMAXPROCS, or the quota of the control group, is %d", procs))
 	case l.short():
-		if !j.passive {
-			j.reason = waitDefault
+		if !d.passive {
+			d.reason = waitDefault
 		}
-	case !j.passive && missing > busyOthers:
-		j.become(true, "other processes use the CPUs")
-	case !j.passive && l.share >= 0 && l.share < lowShare && l.preempted > preemptions:
-		j.become(true, "threads are kept from their CPUs")
-	case !j.passive:
-		j.reason = waitDefault
+	case !d.passive && missing > busyOthers:
+		d.become(true, "other processes use the CPUs")
+	case !d.passive && l.share >= 0 && l.share < lowShare && l.preempted > preemptions:
+		d.become(true, "threads are kept from their CPUs")
+	case !d.passive:
+		d.reason = waitDefault
 	case missing > quietOthers:
-		j.quiet = 0
+		d.quiet = 0
 	default:
-		if j.quiet += l.elapsed; j.quiet >= max(j.patience, shortQuiet) {
-			j.become(false, waitDefault)
+		if d.quiet += l.elapsed; d.quiet >= max(d.patience, shortQuiet) {
+			d.become(false, waitDefault)
 		}
 	}
-	return j.passive, j.reason
+	return d.passive, d.reason
 }
 
-// become changes the policy. Each active time that was short doubles the patience with the next
-// quiet one.
-func (j *waitJudge) become(passive bool, reason string) {
-	if passive && !j.passive {
-		if j.patience > 0 && j.held < 5*max(j.patience, shortQuiet) {
-			j.patience = min(2*j.patience, longQuiet)
+// become changes the policy. If the policy was active only briefly before it becomes passive again,
+// the patience doubles.
+func (d *waitDecider) become(passive bool, reason string) {
+	if passive && !d.passive {
+		if d.patience > 0 && d.held < 5*max(d.patience, shortQuiet) {
+			d.patience = min(2*d.patience, longQuiet)
 		} else {
-			j.patience = shortQuiet
+			d.patience = shortQuiet
 		}
 	}
-	if passive != j.passive {
-		j.held, j.quiet = 0, 0
+	if passive != d.passive {
+		d.held, d.quiet = 0, 0
 	}
-	j.passive, j.reason = passive, reason
+	d.passive, d.reason = passive, reason
 }

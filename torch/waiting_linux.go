@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// jiffy is the unit of /proc/stat: USER_HZ is 100 on all of Go's Linux.
+// jiffy is the unit of times in /proc/stat: USER_HZ is 100 on every Linux that Go supports.
 const jiffy = 10 * time.Millisecond
 
-// readUsage returns false where the kernel does not tell.
+// readUsage returns false if the kernel does not provide the numbers.
 func readUsage() (usage, bool) {
 	var set unix.CPUSet
 	var process, thread unix.Rusage
@@ -36,8 +36,8 @@ func cpuTime(r unix.Rusage) time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// busyCPUs counts the wanted CPUs of /proc/stat and adds up how long they have been busy, since the
-// machine was started.
+// busyCPUs counts the wanted CPUs in /proc/stat and adds up how long they have been busy since
+// boot.
 func busyCPUs(stat []byte, wanted func(cpu int) bool) (cpus int, busy time.Duration) {
 	for line := range bytes.Lines(stat) {
 		rest, ok := bytes.CutPrefix(line, []byte("cpu"))

@@ -19,7 +19,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// The policy belongs to a process, so these tests look at processes of their own.
+// The policy belongs to a process, so these tests examine child processes.
 func TestWaitingChild(t *testing.T) {
 	switch os.Getenv(childVariable) {
 	case "":
@@ -33,24 +33,24 @@ func TestWaitingChild(t *testing.T) {
 		looks := torch.Looks()
 		time.Sleep(300 * time.Millisecond)
 		torch.Scope(func() {})
-		assert.Equal(t, looks, torch.Looks(), "nobody looks while there is one thread")
+		assert.Equal(t, looks, torch.Looks(), "no measurement while there is one thread")
 		torch.SetThreads(2)
 		looks++
 		assert.Equal(t, looks, torch.Looks())
 		assert.NotContains(t, torch.Waiting().Reason, "one thread")
 		torch.LookSoon()
 		torch.Scope(func() {})
-		assert.Equal(t, looks+1, torch.Looks(), "the end of a scope looks")
+		assert.Equal(t, looks+1, torch.Looks(), "the end of a scope measures")
 	case "team":
 		torch.SetThreads(2)
 		torch.FixWaiting()
 		runtime.LockOSThread()
 		require.True(t, cgotorch.HoldTeam(runtime.NumCPU()+1))
-		require.True(t, cgotorch.HoldTeam(runtime.NumCPU()+1), "the same again")
+		require.True(t, cgotorch.HoldTeam(runtime.NumCPU()+1), "the same size again")
 		passive := spun(t)
 		require.True(t, cgotorch.HoldTeam(0))
 		active := spun(t)
-		require.True(t, cgotorch.HoldTeam(2), "and after it")
+		require.True(t, cgotorch.HoldTeam(2), "after the active team")
 		require.True(t, cgotorch.HoldTeam(0))
 		t.Logf("%v of CPU time while passive, %v while active", passive, active)
 		assert.Less(t, passive, active/2)
@@ -74,33 +74,34 @@ func TestWaitingChild(t *testing.T) {
 		assert.Equal(t, 4, torch.Threads())
 		assert.Zero(t, torch.Waiting().Wanted)
 	case "slices":
-		torch.FixWaiting() // on a busy machine it asks for them itself
+		torch.FixWaiting() // on a busy machine, the process requests slices itself
 		runtime.LockOSThread()
-		torch.AskForSlices(0)
+		torch.RequestSlices(0)
 		kernels := slice(t)
 		require.NotEqual(t, torch.ShortSlice, kernels)
-		if !torch.AskForSlices(torch.ShortSlice) {
+		if !torch.RequestSlices(torch.ShortSlice) {
 			fmt.Println("SKIP: this kernel gives no slices of a chosen length")
 			return
 		}
 		assert.Equal(t, torch.ShortSlice, slice(t))
 		inherited := make(chan time.Duration)
 		go func() {
-			runtime.LockOSThread() // and so on a thread that is not the caller's
+			runtime.LockOSThread() // so that this goroutine runs on another thread
 			inherited <- slice(t)
 		}()
 		assert.Equal(t, torch.ShortSlice, <-inherited)
-		torch.AskForSlices(0)
-		assert.Equal(t, kernels, slice(t), "the kernel's own again")
+		torch.RequestSlices(0)
+		assert.Equal(t, kernels, slice(t), "the kernel's default again")
 	case "monitor":
 		torch.SetThreads(1)
-		require.Empty(t, batchThreads(t), "one thread waits for no other")
+		require.Empty(t, batchThreads(t), "a single thread waits for no other")
 		torch.SetThreads(2)
 		monitor := onlyBatchThread(t)
-		// It looks every 10 ms at least while a goroutine computes; no other thread does a thing then.
+		// The monitor wakes up at least every 10 ms while a goroutine computes; no other thread
+		// does anything then.
 		former := voluntarySwitches(t, monitor)
 		for begin := time.Now(); voluntarySwitches(t, monitor) < former+3; {
-			require.Less(t, time.Since(begin), 10*time.Second, "thread %d does not look", monitor)
+			require.Less(t, time.Since(begin), 10*time.Second, "thread %d does not wake up", monitor)
 		}
 		runtime.LockOSThread()
 		setPolicy(t, unix.Gettid(), unix.SCHED_BATCH) // as if the monitor had started this thread
@@ -110,7 +111,7 @@ func TestWaitingChild(t *testing.T) {
 	case "thread":
 		require.NoError(t, torch.Load())
 		thread := unix.Gettid()
-		for range 2 * runtime.GOMAXPROCS(0) { // they want a thread each
+		for range 2 * runtime.GOMAXPROCS(0) { // each of them needs a thread
 			go func() {
 				for {
 					runtime.Gosched()
@@ -124,7 +125,8 @@ func TestWaitingChild(t *testing.T) {
 	}
 }
 
-// The process that starts a child may do so on a thread that its monitor has started.
+// The process that starts a child may do so on a thread that its own monitor has started, whose
+// policy the child inherits.
 func init() {
 	if os.Getenv(childVariable) == "monitor" {
 		threads, _ := os.ReadDir("/proc/self/task")
@@ -142,7 +144,8 @@ func setPolicy(t *testing.T, thread int, policy uint32) {
 	require.NoError(t, unix.SchedSetAttr(thread, attr, 0))
 }
 
-// batchThreads are the threads of this process that take no CPU from another.
+// batchThreads returns the threads of this process with the policy SCHED_BATCH, which preempt no
+// other thread.
 func batchThreads(t *testing.T) (ids []int) {
 	threads, err := os.ReadDir("/proc/self/task")
 	require.NoError(t, err)
@@ -156,8 +159,8 @@ func batchThreads(t *testing.T) (ids []int) {
 	return ids
 }
 
-// onlyBatchThread looks until the threads that the monitor has just started have the usual policy
-// too: it may start one at any moment.
+// onlyBatchThread waits until the monitor is the only thread with SCHED_BATCH: it may start a
+// thread, which inherits its policy, at any moment.
 func onlyBatchThread(t *testing.T) int {
 	for begin := time.Now(); ; {
 		torch.LookSoon()
@@ -166,11 +169,11 @@ func onlyBatchThread(t *testing.T) int {
 		if len(ids) == 1 {
 			return ids[0]
 		}
-		require.Less(t, time.Since(begin), 10*time.Second, "threads %v take no CPU from another", ids)
+		require.Less(t, time.Since(begin), 10*time.Second, "threads %v have SCHED_BATCH", ids)
 	}
 }
 
-// voluntarySwitches is how often the thread has gone to sleep.
+// voluntarySwitches returns how often the thread has gone to sleep.
 func voluntarySwitches(t *testing.T, thread int) (n int) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/status", thread))
 	require.NoError(t, err)
@@ -183,15 +186,15 @@ func voluntarySwitches(t *testing.T, thread int) (n int) {
 	return n
 }
 
-// slice is that of the calling thread.
+// slice returns the slice of the calling thread.
 func slice(t *testing.T) time.Duration {
 	attr, err := unix.SchedGetAttr(0, 0)
 	require.NoError(t, err)
 	return time.Duration(attr.Runtime)
 }
 
-// spun is the CPU time that the process takes in pauses between the calls of an operator that two
-// threads share.
+// spun returns the CPU time that the process uses in pauses between calls of an operator that two
+// threads compute.
 func spun(t *testing.T) time.Duration {
 	x := torch.Ones(1 << 17)
 	defer x.Free()
@@ -208,7 +211,8 @@ func spun(t *testing.T) time.Duration {
 	return now() - begin
 }
 
-// waitingChild runs TestWaitingChild in an environment that says nothing of waiting but env.
+// waitingChild runs TestWaitingChild in an environment whose only settings about waiting are those
+// in env.
 func waitingChild(t *testing.T, kind string, env ...string) string {
 	t.Helper()
 	testenv.RequireTorch(t)
@@ -245,7 +249,7 @@ func TestOperatorsUseFewerThreadsBesideOtherProcesses(t *testing.T) {
 	assert.NotContains(t, waitingChild(t, "adapts"), "REFUSED")
 	assert.Contains(t, waitingChild(t, "adapts", "OMP_WAIT_POLICY=passive"),
 		"how threads wait is fixed, so the CPUs are not watched: OMP_WAIT_POLICY is passive")
-	if torch.HasAVX2() { // without it there are no reproducible numbers to choose
+	if torch.HasAVX2() { // numbers cannot be reproducible without it
 		assert.Contains(t, waitingChild(t, "adapts", torch.ReproducibleVariable+"=1"),
 			"the number of threads is part of reproducible numbers, 1; choose one of the two")
 	}

@@ -4,13 +4,13 @@ package torch
 
 import "time"
 
-// readUsage returns false: what other processes do is not known here.
+// readUsage returns false: the load of other processes is not measured on this system.
 func readUsage() (usage, bool) { return usage{}, false }
 
 const shortSlice = 0
 
-// askForSlices returns false: no kernel is known to give them.
-func askForSlices(time.Duration) bool { return false }
+// requestSlices returns false: this system is not known to grant them.
+func requestSlices(time.Duration) bool { return false }
 
-// calmMonitor does nothing: the policy of a thread can be set on Linux only.
-func calmMonitor(bool) {}
+// setMonitorPolicy does nothing: the policy of a single thread can be set only on Linux.
+func setMonitorPolicy(bool) {}

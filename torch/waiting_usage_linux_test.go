@@ -12,7 +12,7 @@ import (
 
 func TestBusyCPUs(t *testing.T) {
 	const stat = "cpu  100 0 100 100 100 0 0 0 0 0\n" +
-		"cpu0 10 20 30 4000 5000 6 7 8 900 1000\n" + // guest and guest_nice are in user and nice already
+		"cpu0 10 20 30 4000 5000 6 7 8 900 1000\n" + // guest and guest_nice are already included in user and nice
 		"cpu1 1 0 0 0 0 0 0 0 0 0\n" +
 		"cpu12 0 0 100 0 0 0 0 0 0 0\n" +
 		"intr 1 2 3\n"
@@ -36,7 +36,7 @@ func TestBusyCPUs(t *testing.T) {
 }
 
 func TestReadUsageKnowsTheCPUsOfTheProcess(t *testing.T) {
-	runtime.LockOSThread() // else the goroutine may be in another thread when the two are compared
+	runtime.LockOSThread() // otherwise the goroutine might move to another thread before the comparison
 	defer runtime.UnlockOSThread()
 	u, ok := readUsage()
 	require.True(t, ok)

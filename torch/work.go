@@ -8,12 +8,12 @@ import (
 	"github.com/gotrainer/gotrainer/cgotorch"
 )
 
-// reduceOps are the values of c10d::ReduceOp by the names of _c10d_functional.
+// reduceOps maps the names that _c10d_functional uses to values of c10d::ReduceOp.
 var reduceOps = map[string]int{"sum": 0, "product": 2, "min": 3, "max": 4}
 
 // Work is a collective that has been started. Only one goroutine at a time may use it.
 type Work struct {
-	handle unsafe.Pointer // nil: it is over
+	handle unsafe.Pointer // nil once it is complete
 }
 
 // StartAllReduce starts an in-place reduction of the values of t, which must be contiguous and on

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// kind says how a schema type crosses the boundary; $ stands for the argument's name.
+// kind says how a type of the schema is passed through the layers; $ stands for the argument's
+// name.
 type kind struct {
 	c      string // C parameters
 	cxx    string // C++ expression for ATen
@@ -35,7 +36,7 @@ var kinds = map[string]kind{
 		false},
 	"bool":   {"int32_t $", "($ != 0)", "bool", "boolean($)", "bool", "$", false},
 	"Scalar": {"ct_scalar $", "get($)", "Scalar", "$.c()", "any", `scalar("@", $)`, false},
-	// a Tensor of the schema: see numbers in ops.txt
+	// a Tensor in the schema for which a number is passed: see "number" in ops.txt
 	"Number":  {"ct_scalar $", "get_number($)", "Scalar", "$.c()", "any", `scalar("@", $)`, false},
 	"Scalar?": {"ct_scalar $", "get_optional($)", "Scalar", "$.c()", "any", `optionalScalar("@", $)`, false},
 	"int[]": {"const int64_t *$, int64_t $_n", "get_ints($, $_n)", "[]int64", "ints($), C.int64_t(len($))",
@@ -61,7 +62,7 @@ var kinds = map[string]kind{
 
 func fill(pattern, name string) string { return strings.ReplaceAll(pattern, "$", name) }
 
-// cName keeps the schema's names apart from C++ keywords and the result.
+// cName avoids C++ keywords and the name of the result.
 func cName(n string) string {
 	switch n {
 	case "self", "out", "default", "int", "float", "template", "register":
@@ -70,7 +71,8 @@ func cName(n string) string {
 	return n
 }
 
-// goName is the schema's name in Go's case: grad_output becomes gradOutput, self becomes t.
+// goName converts a name of the schema to Go's style: grad_output becomes gradOutput, self becomes
+// t.
 func goName(n string) string {
 	parts := strings.Split(n, "_")
 	for i, p := range parts[1:] {
@@ -85,13 +87,13 @@ func goName(n string) string {
 	return name
 }
 
-// taken are names that mean something else in Go or in our receivers.
+// taken maps names that have another meaning in Go or in the generated code to replacements.
 var taken = map[string]string{
 	"self": "t", "A": "a", "B": "b", "UPLO": "uplo", "real": "re", "imag": "im", "range": "values", "type": "kind",
 	"func": "f", "default": "def", "len": "length", "any": "value", "min": "low", "max": "high",
 }
 
-// pythonName is how the operator is called in Python: linalg_inv is torch.linalg.inv.
+// pythonName returns the operator's name in Python: linalg_inv is torch.linalg.inv.
 func (o *op) pythonName() string {
 	if o.python != "" {
 		return o.python
@@ -105,7 +107,8 @@ func (o *op) pythonName() string {
 	return "torch." + base
 }
 
-// result of an operator: its C parameter, the C++ statement that fills it, and the Go side.
+// result describes an operator's result: its C parameter, the C++ statement that sets it, and its
+// Go type.
 type result struct{ c, cxx, goType string }
 
 func (o *op) result(call string) result {
@@ -271,10 +274,10 @@ func (o *op) emitTorch(b *bytes.Buffer) {
 	fmt.Fprintf(b, "%s\n%s\n}\n\n", strings.Join(w.keep, "\n"), give)
 }
 
-// wrapper is what an operator's arguments put into its Go function.
+// wrapper is the part of an operator's Go function that depends on its arguments.
 type wrapper struct {
 	receiver      string   // "(t Tensor) "; empty for a function
-	params, args  []string // of the function, and of its call of cgotorch
+	params, args  []string // of the function, and of its call into cgotorch
 	keep          []string // statements that keep tensors alive during the call
 	tensors, list []string // the names of tensors, and of a list of them
 }
@@ -283,7 +286,7 @@ func (o *op) wrapper() (w wrapper) {
 	visible := o.visible()
 	for i, a := range visible {
 		k, n := kinds[a.typ], goName(a.name)
-		if i > 0 && n == "t" && o.method() { // the receiver has that name already
+		if i > 0 && n == "t" && o.method() { // the receiver is already named t
 			n = "other"
 		}
 		if k.torch == "" {
@@ -311,7 +314,7 @@ func (o *op) wrapper() (w wrapper) {
 	return w
 }
 
-// operands are the tensors as the last arguments of fail, which is variadic.
+// operands returns the tensors as the final arguments of fail, which is variadic.
 func (w wrapper) operands() string {
 	tensors := strings.Join(w.tensors, ", ")
 	switch {
@@ -325,8 +328,8 @@ func (w wrapper) operands() string {
 	return fmt.Sprintf(", append([]Tensor{%s}, %s...)...", tensors, w.list[0])
 }
 
-// torchResult is how a Go function declares what the operator returns, its type, and the statement
-// that gives it.
+// torchResult returns the declaration of the result variable in a Go function, the function's
+// result type, and its return statement.
 func (o *op) torchResult() (declaration, returns, give string) {
 	switch r := o.result(""); r.goType {
 	case "":

@@ -20,8 +20,8 @@ func read(t *testing.T, name string) string {
 	return string(b)
 }
 
-// knownSchemas takes PyTorch's schemas from what was generated, so that the test needs no PyTorch.
-// An operator that was never generated is missing in it, which parseTable reports.
+// knownSchemas takes PyTorch's schemas from the generated code, so that the test does not need
+// PyTorch. An operator that has not been generated yet is missing there, which parseTable reports.
 func knownSchemas(t *testing.T) map[string]string {
 	known := map[string]string{}
 	for _, m := range regexp.MustCompile(`(?m)^// \w+ is aten::(([\w.]+)\(.*)\.$`).FindAllStringSubmatch(read(t,

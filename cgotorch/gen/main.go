@@ -74,7 +74,7 @@ func generate(dir, schemas string) error {
 	return nil
 }
 
-// outputs are the generated files by their path from package cgotorch.
+// outputs returns the generated files by their paths relative to package cgotorch.
 func outputs(ops []*op) (map[string][]byte, error) {
 	files := map[string][]byte{
 		"zz_ops.h":           emitHeader(ops),
@@ -140,7 +140,7 @@ func parseTable(text string, known map[string]string) ([]*op, error) {
 	return ops, nil
 }
 
-// parseOp reads a line of ops.txt: a Go name, an operator, its options and its sentence.
+// parseOp parses a line of ops.txt: a Go name, an operator, its options and its doc sentence.
 func parseOp(words []string, doc string, known map[string]string) (*op, error) {
 	if len(words) < 2 {
 		return nil, fmt.Errorf("want a Go name and an operator, found %q", words)
@@ -168,7 +168,7 @@ func parseOp(words []string, doc string, known map[string]string) (*op, error) {
 	return o, nil
 }
 
-// option sets one option of ops.txt.
+// option applies one option of ops.txt.
 func (o *op) option(word string) error {
 	switch key, value, _ := strings.Cut(word, "="); key {
 	case "hide":
@@ -199,7 +199,7 @@ func (o *op) option(word string) error {
 	return nil
 }
 
-// writeABI hashes what the shim is made of.
+// writeABI writes the hash of the shim's sources.
 func writeABI(dir string) error {
 	sum, err := abiHash(dir)
 	if err != nil {

@@ -10,7 +10,7 @@ type op struct {
 	goName, doc             string
 	name                    string // add.Tensor
 	schema                  string
-	python                  string // Python's name where it does not follow from the operator's
+	python                  string // name in Python if it cannot be derived from the operator's
 	args                    []*arg
 	returns                 []string // "Tensor", "Tensor[]", "bool", "Scalar", ...; none for an in-place operator
 	inPlace                 bool
@@ -31,16 +31,16 @@ func (o *op) arg(name string) *arg {
 	return nil
 }
 
-// aten is the name of the operator's C++ struct in at::_ops: add_Tensor.
+// aten returns the name of the operator's C++ struct in at::_ops: add_Tensor.
 func (o *op) aten() string { return strings.ReplaceAll(o.name, ".", "_") }
 
-// header is the base of ATen's header with the operator's struct.
+// header returns the base name of the ATen header that declares the operator's struct.
 func (o *op) header() string {
 	base, _, _ := strings.Cut(o.name, ".")
 	return strings.TrimSuffix(base, "_")
 }
 
-// visible are the arguments that Go passes.
+// visible returns the arguments that the Go function takes.
 func (o *op) visible() (list []*arg) {
 	for _, a := range o.args {
 		if !a.hidden {
@@ -50,7 +50,8 @@ func (o *op) visible() (list []*arg) {
 	return list
 }
 
-// method tells whether the public form is a method: its first argument is a tensor.
+// method reports whether the Go function is a method, which it is if its first argument is a
+// tensor.
 func (o *op) method() bool {
 	v := o.visible()
 	return !o.function && len(v) > 0 && strings.HasPrefix(v[0].typ, "Tensor") && !strings.HasSuffix(v[0].typ, "]") &&
@@ -83,7 +84,7 @@ func (o *op) check() error {
 	return nil
 }
 
-// constant is the schema's default of a hidden argument as C++.
+// constant returns the schema's default of a hidden argument as a C++ expression.
 func (a *arg) constant() (string, error) {
 	switch {
 	case strings.HasSuffix(a.typ, "?") && (a.def == "None" || a.def == ""):
@@ -102,7 +103,8 @@ func (a *arg) constant() (string, error) {
 	return a.def, nil
 }
 
-// parseSchema reads "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor".
+// parseSchema parses a schema such as "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) ->
+// Tensor".
 func parseSchema(schema string) (*op, error) {
 	open, arrow := strings.IndexByte(schema, '('), strings.LastIndex(schema, ") -> ")
 	if open < 0 || arrow < open {
@@ -145,8 +147,8 @@ func parseSchema(schema string) (*op, error) {
 	return o, nil
 }
 
-// stripAlias turns "Tensor(a!)[]" into "Tensor[]" and tells whether it is written to; "int[2]"
-// becomes "int[]".
+// stripAlias turns "Tensor(a!)[]" into "Tensor[]" and reports whether the argument is written to.
+// "int[2]" becomes "int[]".
 func stripAlias(t string) (string, bool) {
 	written := strings.Contains(t, "!")
 	if i := strings.IndexByte(t, '('); i >= 0 {
@@ -158,7 +160,7 @@ func stripAlias(t string) (string, bool) {
 	return t, written
 }
 
-// splitTop splits at commas outside of brackets.
+// splitTop splits s at commas that are not inside brackets.
 func splitTop(s string) (parts []string) {
 	depth, start := 0, 0
 	for i, c := range s {

@@ -8,33 +8,33 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// never is added to the score of what must not be chosen, as transformers does.
+// never is the score added to exclude a candidate, as in transformers.
 const never = float32(-1e9)
 
 // beam is a candidate text, running or finished.
 type beam struct {
-	ids    []int64 // including the tokens that the decoder was given first
-	score  float32 // the sum of log probabilities; of an ended beam, divided by its length penalty
+	ids    []int64 // including the tokens that the decoder starts with
+	score  float32 // sum of log probabilities; for an ended beam, divided by its length penalty
 	ended  bool
-	parent int // its row in the batch of the previous step
+	parent int // row in the batch of the previous step
 }
 
 // search is the beam search for one text.
 type search struct {
-	running, finished []beam // NumBeams of each, the best first
+	running, finished []beam // NumBeams of each, best first
 	improvable        bool   // a running beam may still become better than the finished ones
-	stuck             bool   // every continuation ends its text
+	stuck             bool   // all continuations end their text
 }
 
-// searchBeams runs a beam search with NumBeams beams for each prompt and returns all tokens of the
-// best NumReturnSequences texts of each. Next gives the logits that follow the last tokens of each
-// beam, [texts·NumBeams, vocabulary], with the beams of a text next to each other; rows are the
-// beams of the previous step that they continue, nil in the first step. It is _beam_search of
+// searchBeams runs a beam search with NumBeams beams for each prompt and returns all tokens of each
+// prompt's best NumReturnSequences texts. next returns the logits that follow the last tokens of
+// each beam, [texts·NumBeams, vocabulary], with the beams of a text next to each other. rows are
+// the beams of the previous step that they continue, nil in the first step. It is _beam_search of
 // transformers 5.17.
 func (g Generation) searchBeams(ctx context.Context, prompts [][]int64,
 	next func(tokens [][]int64, rows []int64) torch.Tensor) ([][]int64, error) {
 	n := g.NumBeams
-	keep := g.spare() * n // enough that n are left if all others end
+	keep := g.spare() * n // so that n are left even if all others end
 	all := make([]search, len(prompts))
 	for i, prompt := range prompts {
 		s := search{improvable: true, running: make([]beam, n), finished: make([]beam, n)}
@@ -42,7 +42,7 @@ func (g Generation) searchBeams(ctx context.Context, prompts [][]int64,
 			s.running[j] = beam{ids: prompt, score: never}
 			s.finished[j] = beam{ids: prompt, score: never}
 		}
-		s.running[0].score = 0 // else all beginnings would be the same
+		s.running[0].score = 0 // otherwise all beams would start with the same continuation
 		all[i] = s
 	}
 	var err error
@@ -69,7 +69,7 @@ func (g Generation) searchBeams(ctx context.Context, prompts [][]int64,
 	for _, s := range all {
 		for i := range g.NumReturnSequences {
 			b := s.finished[i]
-			if !b.ended { // the context ended first
+			if !b.ended { // the context was cancelled first
 				b = s.running[i]
 			}
 			best = append(best, b.ids)
@@ -79,7 +79,8 @@ func (g Generation) searchBeams(ctx context.Context, prompts [][]int64,
 }
 
 // continuations returns the best keep continuations of the running beams of each text: their
-// scores, and token + vocabulary·beam. Generation began after the first begun tokens.
+// scores, and token + vocabulary·beam. begun is the number of tokens that each text had before
+// generation.
 func (g Generation) continuations(all []search, begun, keep int, rows []int64,
 	next func(tokens [][]int64, rows []int64) torch.Tensor) (scores []float32, tokens []int64) {
 	var seen [][]int64
@@ -106,8 +107,8 @@ func (g Generation) continuations(all []search, begun, keep int, rows []int64,
 	return torch.Values[float32](top), torch.Values[int64](at)
 }
 
-// step applies the continuations of a text's beams, whose rows in the batch begin at first. In the
-// last step all beams end.
+// step applies the continuations of a text's beams. first is the row of the text's first beam in
+// the batch. In the last step all beams end.
 func (s *search) step(g Generation, first int, scores []float32, tokens []int64, step int) {
 	n := len(s.running)
 	continued := make([]beam, len(scores))
@@ -148,8 +149,8 @@ func (s *search) full() bool {
 	return !slices.ContainsFunc(s.finished, func(b beam) bool { return !b.ended })
 }
 
-// done reports whether the searches end: no beam may still become better, with EarlyStoppingTrue
-// all have ended, or none can continue.
+// done reports whether the searches end: because no beam can become better, because all have ended
+// (with EarlyStoppingTrue), or because none can continue.
 func done(all []search, g Generation) bool {
 	improvable, full, stuck := false, g.EarlyStopping == EarlyStoppingTrue, true
 	for _, s := range all {
@@ -160,8 +161,8 @@ func done(all []search, g Generation) bool {
 	return !improvable || full || stuck
 }
 
-// bestOf returns the n best beams, the best first. Among equally good ones it takes those that
-// torch.topk takes, and so transformers.
+// bestOf returns the n best beams, best first. Ties are resolved as in torch.topk, which
+// transformers uses.
 func bestOf(beams []beam, n int) []beam {
 	scores := make([]float32, len(beams))
 	for i, b := range beams {

@@ -17,7 +17,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// newWriter is a model whose tokens are far apart in their logits, so that none is chosen by chance.
+// newWriter returns a model whose logits differ so much that no token is chosen because of
+// rounding.
 func newWriter(t *testing.T, a transformer.Attention) *auto.CausalLanguageModel {
 	t.Helper()
 	testenv.RequireTorch(t)
@@ -28,7 +29,7 @@ func newWriter(t *testing.T, a transformer.Attention) *auto.CausalLanguageModel 
 	return m
 }
 
-// slowly continues a text by a whole forward pass for each token.
+// slowly continues a text with a whole forward pass for each token.
 func slowly(m *auto.CausalLanguageModel, prompt []int64, n int) (added []int64) {
 	nn.Evaluating(m, func() {
 		torch.NoGrad(func() {
@@ -53,7 +54,7 @@ func TestWhatIsKeptOfATextMakesNoDifference(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, slowly(m, prompt, 18), got, "%s, a prompt of %d tokens", a, len(prompt))
 		}
-		assert.True(t, m.Training(), "the model is in the mode in which it was")
+		assert.True(t, m.Training(), "the mode is restored")
 	}
 }
 
@@ -82,11 +83,11 @@ func TestATextEndsAtItsEndAndWhereTheModelHasNoMorePositions(t *testing.T) {
 	require.EqualError(t, err, "enough")
 }
 
-// TestDrawnTokensHaveTheirProbabilities: of the tokens that may be drawn each comes as often as it
-// should, and no other.
+// TestDrawnTokensHaveTheirProbabilities checks the frequencies of the tokens that may be drawn, and
+// that no others are drawn.
 func TestDrawnTokensHaveTheirProbabilities(t *testing.T) {
 	m := newWriter(t, "")
-	torch.NoGrad(func() { m.InputEmbeddings().Weight.MulScalar_(0.5) }) // less far apart
+	torch.NoGrad(func() { m.InputEmbeddings().Weight.MulScalar_(0.5) }) // makes the logits differ less
 	prompt := []int64{3, 14, 15}
 	var p []float64
 	nn.Evaluating(m, func() {
@@ -110,7 +111,7 @@ func TestDrawnTokensHaveTheirProbabilities(t *testing.T) {
 				require.NoError(t, err)
 				counts[ids[0]]++
 			}
-			total := 0.0 // of the tokens that may be drawn
+			total := 0.0 // sum over the tokens that may be drawn
 			may := make([]bool, len(p))
 			for i := range p {
 				rank, above := 0, 0.0

@@ -33,7 +33,7 @@ func (m *CausalLanguageModel) EncodeChat(c chat.Conversation) (s causallm.Sample
 	return m.learned(e, spans), nil
 }
 
-// learned makes a sample in which only some spans are learned.
+// learned returns a sample in which only the tokens within spans have labels.
 func (m *CausalLanguageModel) learned(e *text.Encoding, spans []text.Span) causallm.Sample {
 	s := causallm.Sample{Text: m.Limits().Of(e), Labels: make([]int64, len(e.IDs))}
 	for i, id := range e.IDs {
@@ -54,7 +54,7 @@ func (m *CausalLanguageModel) learned(e *text.Encoding, spans []text.Span) causa
 	return s
 }
 
-// answerEnds are the tokens that end an answer, in addition to those of generation_config.json.
+// answerEnds returns the tokens that end an answer, in addition to those of generation_config.json.
 func (m *CausalLanguageModel) answerEnds() []int64 {
 	ends, special := m.EOSTokenIDs(), m.specialTokens
 	if t := m.ChatTemplate; t != nil && t.SpecialTokens != nil {
@@ -93,7 +93,7 @@ func (m *CausalLanguageModel) Chat(ctx context.Context, c chat.Conversation, g G
 	return m.Tokenizer.Decode(added, nil), err
 }
 
-// template is ChatTemplate. If it has no special tokens of its own, it gets those of the folder.
+// template returns ChatTemplate. If it has no special tokens, it gets those of the folder.
 func (m *Model) template() (*chat.Template, error) {
 	if m.Tokenizer == nil {
 		return nil, m.errNoTokenizer()
@@ -123,8 +123,8 @@ func (m *Model) loadChatTemplate(dir string) (err error) {
 	return nil
 }
 
-// writeChatTemplate writes the template: unchanged if it is the one of the folder, else as
-// transformers writes it.
+// writeChatTemplate writes the template: a copy of the folder's files if it is the one that was
+// loaded, otherwise in transformers' format.
 func (m *Model) writeChatTemplate(dir string) error {
 	switch {
 	case m.ChatTemplate != m.loadedTemplate:

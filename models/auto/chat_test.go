@@ -19,7 +19,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// chatGolden is what testdata/chat.py wrote.
+// chatGolden is the output of testdata/chat.py.
 type chatGolden struct {
 	Conversations [][]chat.Message
 	Templates     map[string][]struct {
@@ -36,14 +36,14 @@ func loadChatGolden(t *testing.T) (g chatGolden) {
 	return g
 }
 
-// template is the source of one of package chat's templates.
+// template returns the source of one of package chat's templates.
 func template(t *testing.T, name string) string {
 	content, err := os.ReadFile(filepath.Join("../../text/chat/testdata/templates", name+".jinja"))
 	require.NoError(t, err)
 	return string(content)
 }
 
-// chatFolder is a model with the golden tokenizer and other files.
+// chatFolder returns the folder of a model with the golden tokenizer and the given files.
 func chatFolder(t *testing.T, files map[string]string) string {
 	testenv.RequireTorch(t)
 	dir := t.TempDir()
@@ -76,7 +76,7 @@ func TestConversationsAreTransformersSamples(t *testing.T) {
 		for i, want := range rows {
 			c := chat.Conversation{Messages: g.Conversations[i]}
 			mask := want.Mask
-			if name != "marked" { // TRL's way: the completion is what stands behind the tokens of the prompt
+			if name != "marked" { // in TRL's way, the completion is what follows the tokens of the prompt
 				c.Prompt = len(c.Messages) - 1
 				mask = make([]int64, len(want.IDs))
 				for i := want.Prompt; i < len(mask); i++ {
@@ -126,7 +126,7 @@ func TestChatTemplatesSurviveSaving(t *testing.T) {
 	} {
 		m := chatModel(t, chatFolder(t, files))
 		out := t.TempDir()
-		// What another model had there is in nobody's way.
+		// Files of a previous model in that folder do not interfere.
 		require.NoError(t, os.WriteFile(filepath.Join(out, "chat_template.jinja"), []byte("old"), 0o600))
 		for range 2 {
 			require.NoError(t, m.Save(out))
@@ -164,7 +164,7 @@ func TestAnswersAreWhatFollowsTheGenerationPrompt(t *testing.T) {
 	g := auto.Generation{MaxNewTokens: 12, EOSTokenIDs: []int64{}}
 	ids, err := m.EncodeChat(chat.Conversation{Messages: append(c.Messages, chat.Assistant("a"))})
 	require.NoError(t, err)
-	prompt := ids.InputIDs[:len(ids.InputIDs)-3] // without the answer, its end and the end of the line
+	prompt := ids.InputIDs[:len(ids.InputIDs)-3] // without the answer, its end token and the newline
 	added, err := m.GenerateIDs(t.Context(), prompt, g)
 	require.NoError(t, err)
 	require.Len(t, added, 12)
@@ -172,7 +172,7 @@ func TestAnswersAreWhatFollowsTheGenerationPrompt(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, m.Tokenizer.Decode(added, nil), got)
 
-	// It goes on with what the assistant has begun.
+	// A started answer of the assistant is continued.
 	beginning := chat.Conversation{Messages: append(c.Messages, chat.Assistant("a"))}
 	more, err := m.GenerateIDs(t.Context(), ids.InputIDs[:len(prompt)+1], g)
 	require.NoError(t, err)
@@ -180,7 +180,8 @@ func TestAnswersAreWhatFollowsTheGenerationPrompt(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, m.Tokenizer.Decode(more, nil), got)
 
-	// It ends where config.json, the tokenizer or generation_config.json say so.
+	// Generation ends at the tokens that config.json, the tokenizer or generation_config.json
+	// define.
 	end := added[3]
 	first := 0
 	for added[first] != end {

@@ -29,7 +29,7 @@ func (m *CausalLanguageModel) DPOTask(o dpo.TaskOptions) (*dpo.Task, error) {
 	return dpo.NewTask(m, o)
 }
 
-// reference is the model as it is now.
+// reference returns the model in its current state as a reference model.
 func (m *CausalLanguageModel) reference() (r dpo.Reference, err error) {
 	if m.adapter != nil {
 		with, swaps, err := m.adapter.Snapshot()
@@ -44,7 +44,7 @@ func (m *CausalLanguageModel) reference() (r dpo.Reference, err error) {
 	return dpo.Reference{Run: func(f func(dpo.Model)) { f(frozen) }}, err
 }
 
-// frozen is a copy of the model that is not trained.
+// frozen returns a copy of the model that is not trained.
 func (m *CausalLanguageModel) frozen() *CausalLanguageModel {
 	c := newModel(m.blueprint, m.task, transformer.Builder{Undrawn: true})
 	own := nn.StateDict(c)
@@ -95,8 +95,8 @@ func (m *CausalLanguageModel) EncodePreference(p chat.Preference) (s dpo.Sample,
 	return dpo.Sample{PromptIDs: prompt[:n:n], ChosenIDs: chosen[n:], RejectedIDs: rejected[n:]}, nil
 }
 
-// answerIDs are the tokens of the prompt of a preference and of an answer behind it; nil: of the
-// prompt alone, which asks for an answer.
+// answerIDs returns the tokens of a preference's prompt with an answer; nil: of the prompt alone,
+// which asks for an answer.
 func (m *Model) answerIDs(p chat.Preference, answer *chat.Content) ([]int64, error) {
 	s, o := p.Prompt.Text, &text.EncodeOptions{NoSpecialTokens: p.IsChat()}
 	switch {
@@ -125,8 +125,8 @@ func (m *Model) answerIDs(p chat.Preference, answer *chat.Content) ([]int64, err
 	return e.IDs, nil
 }
 
-// eosToken is the token that ends a text: the tokenizer's, or else that of config.json. Empty: an
-// encoder's tokenizer ends texts by itself.
+// eosToken returns the token that ends a text: that of the tokenizer, or else that of config.json.
+// It is empty for an encoder whose tokenizer ends texts by itself.
 func (m *Model) eosToken() (string, error) {
 	if end := m.specialTokens["eos_token"]; end != "" || m.blueprint.LanguageModel == "" {
 		return end, nil

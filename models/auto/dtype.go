@@ -13,11 +13,12 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// dtypes are those that weights can have, by their names in config.json.
+// dtypes maps the names of dtypes in config.json to the dtypes that weights can have.
 var dtypes = map[string]torch.DType{"float32": torch.Float32, "bfloat16": torch.BFloat16, "float16": torch.Float16,
 	"float64": torch.Float64}
 
-// dtype is that of the weights of a model in dir, whose config.json has this name for it; empty: none.
+// dtype returns the dtype for the weights of the model in dir. named is the dtype in its
+// config.json, or empty if there is none.
 func (o Options) dtype(dir, named string, p transformer.Blueprint) (d torch.DType, err error) {
 	d = cmp.Or(o.DType, torch.Float32)
 	if o.KeepDType {
@@ -37,14 +38,15 @@ func (o Options) dtype(dir, named string, p transformer.Blueprint) (d torch.DTyp
 	return d, nil
 }
 
-// namedDType is what a config.json calls dtype, in older files torch_dtype.
+// namedDType returns the dtype in a config.json, called torch_dtype in older files.
 func namedDType(d pretrained.Document) (string, error) {
 	var older, name string
 	err := maps.Clone(d).Decode([]pretrained.Field{{Key: "torch_dtype", Value: &older}, {Key: "dtype", Value: &name}})
 	return cmp.Or(name, older), err
 }
 
-// dtypeOf is the type of that name, or else that of the weights in dir.
+// dtypeOf returns the dtype with the given name or, if that is empty, the dtype of the weights in
+// dir.
 func dtypeOf(dir, name string) (torch.DType, error) {
 	if name != "" {
 		d, ok := dtypes[name]
@@ -76,10 +78,10 @@ func dtypeOf(dir, name string) (torch.DType, error) {
 	return found, err
 }
 
-// dtype is that of the weights, by one of them.
+// dtype returns the dtype of the weights, taken from one of them.
 func (m *Model) dtype() torch.DType { return m.weight().DType() }
 
-// weight is one of the weights, never a quantized one.
+// weight returns one of the weights, never a quantized one.
 func (m *Model) weight() torch.Tensor {
 	if e := m.backbone.InputEmbeddings; e != nil {
 		return e.Weight

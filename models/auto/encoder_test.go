@@ -16,9 +16,9 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// TestEncoderOfAModelWithAHead: the names of the files have a prefix there, the head is left out, and
-// the pooler that the files do not have is drawn, which is told. What is saved is complete. Package
-// sentence compares encoders with transformers' AutoModel.
+// TestEncoderOfAModelWithAHead loads the encoder from the files of a model with a head. The names
+// in the files have a prefix, the head is skipped, and a missing pooler is drawn with a warning.
+// What is saved is complete. Package sentence compares encoders with transformers' AutoModel.
 func TestEncoderOfAModelWithAHead(t *testing.T) {
 	models, _ := predictors(t)
 	for _, whole := range models[1:] { // MPNet and ELECTRA, in training mode
@@ -48,7 +48,7 @@ func TestEncoderOfAModelWithAHead(t *testing.T) {
 	}
 }
 
-// failing fails a test in which loading has something to tell.
+// failing fails the test if loading writes a warning.
 type failing struct{ t *testing.T }
 
 func (f failing) Write(text []byte) (int, error) {
@@ -56,7 +56,7 @@ func (f failing) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// hiddenOf are the hidden states of a text.
+// hiddenOf returns the hidden states of a text.
 func hiddenOf(t *testing.T, m *auto.EncoderModel) (values []float32) {
 	t.Helper()
 	x, err := m.Encode(text.Single("we live in new york"), 0)

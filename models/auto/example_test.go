@@ -58,7 +58,7 @@ func fit[S, B any](task engine.Task[S, B], epochs float64, samples []S) map[stri
 	return result.Best.Metrics
 }
 
-// Names of places are found in sentences that are cut into words.
+// TokenClassification finds names of places in sentences that are given as words.
 func ExampleTokenClassification() {
 	dir := small(`"model_type": "electra", "hidden_size": 32, "embedding_size": 16, "num_hidden_layers": 1,
 		"num_attention_heads": 2, "intermediate_size": 64`, "we live in new york paris he left for moved to rome")
@@ -85,7 +85,7 @@ func ExampleTokenClassification() {
 	// [O O O B-LOC I-LOC] <nil>
 }
 
-// Answers are stretches of a text.
+// QuestionAnswering finds answers that are spans of a text.
 func ExampleQuestionAnswering() {
 	dir := small(`"model_type": "distilbert", "dim": 32, "n_layers": 1, "n_heads": 2, "hidden_dim": 64`,
 		"who won ? where was it denver the broncos in santa clara")
@@ -110,7 +110,7 @@ func ExampleQuestionAnswering() {
 	// santa clara <nil>
 }
 
-// A model learns the words of a language by guessing masked ones, other ones each time.
+// A model learns a language by predicting masked words, which are chosen again for each pass.
 func ExampleMaskedLM() {
 	dir := small(`"model_type": "bert", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2,
 		"intermediate_size": 64`, "the cat sat on a mat dog ran to house")
@@ -134,7 +134,7 @@ func ExampleMaskedLM() {
 	// Output: sat <nil>
 }
 
-// A model learns from conversations what the assistant says, and answers.
+// A model is trained on the assistant's messages of conversations, and then answers.
 func ExampleCausalLanguageModel_Chat() {
 	dir := small(`"model_type": "llama", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1,
 		"num_attention_heads": 2`, "user assistant : what is red blue green fire the sea grass")

@@ -5,7 +5,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// DeviceOfPredictions is where Predict sends its inputs.
+// DeviceOfPredictions returns the device that Predict sends its inputs to.
 func DeviceOfPredictions(m *Model) (d torch.Device) {
 	if err := m.evaluate(func(p engine.ForwardPass) { d = p.Device }); err != nil {
 		panic(err)

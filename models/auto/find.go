@@ -15,7 +15,7 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// hubName is how the Hub names its models: bert-base-uncased, or owner/name.
+// hubName matches the names of models on the Hub: bert-base-uncased, or owner/name.
 var hubName = regexp.MustCompile(`^[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?$`)
 
 // Find returns the folder of a model: the folder of that name, or the Hub's model in the cache. It
@@ -26,7 +26,7 @@ func Find(ctx context.Context, model, revision string, files ...string) (string,
 	return find(ctx, model, revision, true, files...)
 }
 
-// find is [Find] with or without weights.
+// find is like [Find], with or without weights.
 func find(ctx context.Context, model, revision string, weights bool, files ...string) (string, error) {
 	info, err := os.Stat(model)
 	switch {

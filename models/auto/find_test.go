@@ -11,7 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/models/auto"
 )
 
-// TestFindFetchesTheWeightsOnce: not the pickles too, in a cache of any name.
+// TestFindFetchesTheWeightsOnce checks that pickles with the same weights are not fetched, and that
+// the cache may have any path.
 func TestFindFetchesTheWeightsOnce(t *testing.T) {
 	server, err := hubtest.New()
 	require.NoError(t, err)
@@ -21,7 +22,7 @@ func TestFindFetchesTheWeightsOnce(t *testing.T) {
 	server.Commit(hubtest.Model, "me/tiny", "main", map[string][]byte{"config.json": []byte("{}"),
 		"model.safetensors": []byte("weights"), "pytorch_model.bin": []byte("the same again")})
 	t.Setenv("HF_ENDPOINT", server.URL)
-	t.Setenv("HF_HOME", filepath.Join(t.TempDir(), "[1] cache")) // a pattern, if it is read as one
+	t.Setenv("HF_HOME", filepath.Join(t.TempDir(), "[1] cache")) // contains special characters of patterns
 	t.Setenv("HF_HUB_CACHE", "")
 	dir, err := auto.Find(t.Context(), "me/tiny", "")
 	require.NoError(t, err)

@@ -88,7 +88,7 @@ func (m *CausalLanguageModel) GenerateBatchIDs(ctx context.Context, prompts [][]
 	return added, err
 }
 
-// behind resolves the settings for prompts of which the longest has so many tokens.
+// behind resolves the settings for prompts whose longest has the given number of tokens.
 func (m *CausalLanguageModel) behind(f generationFile, longest int, g Generation) (_ Generation, err error) {
 	if g, err = g.resolved(f, m.Model, longest); err != nil {
 		return g, err
@@ -120,7 +120,7 @@ func (m *CausalLanguageModel) Writer(g Generation) (func(p engine.ForwardPass, p
 		}
 		g, err := m.behind(f, b.InputIDs.Width, g)
 		if err != nil {
-			panic(torch.Errorf("auto.CausalLanguageModel.Writer", torch.ErrInvalid, "%v", err)) // which ends the evaluation
+			panic(torch.Errorf("auto.CausalLanguageModel.Writer", torch.ErrInvalid, "%v", err)) // this panic ends the evaluation
 		}
 		var added [][]int64
 		torch.NoGrad(func() {
@@ -130,7 +130,8 @@ func (m *CausalLanguageModel) Writer(g Generation) (func(p engine.ForwardPass, p
 	}, nil
 }
 
-// checkWriter reads the file of a model whose evaluations write, and refuses what they cannot have.
+// checkWriter reads generation_config.json for evaluations that generate texts, and returns an
+// error for settings that they do not support.
 func (g Generation) checkWriter(m *Model) (f generationFile, err error) {
 	switch {
 	case g.Stream != nil:
@@ -141,7 +142,7 @@ func (g Generation) checkWriter(m *Model) (f generationFile, err error) {
 	return g.readFile(m)
 }
 
-// write continues texts, of which the longest has so many tokens.
+// write continues prompts, the longest of which has the given number of tokens.
 func (m *CausalLanguageModel) write(ctx context.Context, p engine.ForwardPass, prompts [][]int64, longest int,
 	g Generation) (added [][]int64, err error) {
 	rows, pads := padLeft(prompts, longest, g)
@@ -159,7 +160,8 @@ func (m *CausalLanguageModel) write(ctx context.Context, p engine.ForwardPass, p
 	})
 }
 
-// checkStream refuses a stream for more than one text, or for tokens that nothing decodes.
+// checkStream returns an error if there is a stream for more than one text, or if no tokenizer can
+// decode its tokens.
 func (g Generation) checkStream(m *Model, texts int) error {
 	switch {
 	case g.Stream == nil:
@@ -172,8 +174,8 @@ func (g Generation) checkStream(m *Model, texts int) error {
 	return nil
 }
 
-// longestPrompt is the number of tokens of the longest prompt. It refuses prompts that the model does
-// not take.
+// longestPrompt returns the number of tokens of the longest prompt, or an error if the model does
+// not accept one of them.
 func (m *Model) longestPrompt(prompts [][]int64) (longest int, err error) {
 	if len(prompts) == 0 {
 		return 0, errors.New("auto: there are no prompts to continue")
@@ -195,10 +197,11 @@ func (m *Model) longestPrompt(prompts [][]int64) (longest int, err error) {
 	return longest, nil
 }
 
-// copies is how many rows of a batch each text has.
+// copies returns the number of rows in a batch for each text.
 func (g Generation) copies() int { return max(g.NumBeams, g.NumReturnSequences) }
 
-// padLeft makes rows of one length, and says how much padding each copy of a row has.
+// padLeft pads the prompts to the same length. It also returns the amount of padding for each copy
+// of each row.
 func padLeft(prompts [][]int64, longest int, g Generation) (rows [][]int64, pads []int64) {
 	for _, prompt := range prompts {
 		n := longest - len(prompt)
@@ -208,8 +211,8 @@ func padLeft(prompts [][]int64, longest int, g Generation) (rows [][]int64, pads
 	return rows, pads
 }
 
-// write continues texts by at most MaxNewTokens tokens each, and returns what it adds, NumReturnSequences
-// of each text. Next is that of searchBeams.
+// write adds at most MaxNewTokens tokens to each text and returns the added tokens,
+// NumReturnSequences results per text. next is as in searchBeams.
 func (g Generation) write(ctx context.Context, prompts [][]int64,
 	next func(tokens [][]int64, rows []int64) torch.Tensor) (texts [][]int64, err error) {
 	if g.NumBeams > 1 {
@@ -228,16 +231,16 @@ func (g Generation) write(ctx context.Context, prompts [][]int64,
 	return texts, err
 }
 
-// ends reports whether a text ends with its last token.
+// ends reports whether the last token ends the text.
 func (g Generation) ends(ids []int64) bool {
 	return slices.Contains(g.EOSTokenIDs, ids[len(ids)-1]) || g.stops.stops(ids)
 }
 
-// extend adds tokens to texts, one at a time, until each has ended.
+// extend appends tokens to texts, one at a time, until all have ended.
 func (g Generation) extend(ctx context.Context, texts [][]int64,
 	next func(tokens [][]int64, rows []int64) torch.Tensor) error {
 	begun := len(texts[0])
-	seen := slices.Clone(texts) // with padding after those that have ended
+	seen := slices.Clone(texts) // with padding after the texts that have ended
 	ended := make([]bool, len(texts))
 	if g.wrote != nil {
 		defer func() { g.wrote(texts[0][begun:], true) }()

@@ -72,11 +72,11 @@ type Generation struct {
 	IgnoreFile bool
 
 	vocabulary, padding int64   // of the model
-	start               int64   // what every text about another one begins with
-	single              bool    // each prompt has one text
-	answerEnds          []int64 // end the text beside those of the file, of a caller who names no EOSTokenIDs
+	start               int64   // first token of the decoder's texts, in an encoder-decoder model
+	single              bool    // only one text per prompt is possible
+	answerEnds          []int64 // tokens that end the text in addition to the file's, unless the caller sets EOSTokenIDs
 	stops               *stopper
-	wrote               func(ids []int64, ended bool) // is called with the tokens so far; nil: nobody is told
+	wrote               func(ids []int64, ended bool) // called with the tokens generated so far; may be nil
 }
 
 // EarlyStopping says when a beam search ends: early_stopping of transformers.
@@ -94,7 +94,7 @@ const (
 	EarlyStoppingNever EarlyStopping = "never"
 )
 
-// readFile reads generation_config.json of a model, unless g leaves it out.
+// readFile reads the model's generation_config.json, unless IgnoreFile is set.
 func (g Generation) readFile(m *Model) (f generationFile, err error) {
 	if g.IgnoreFile {
 		return f, nil
@@ -102,8 +102,7 @@ func (g Generation) readFile(m *Model) (f generationFile, err error) {
 	return readGenerationFile(m.dir)
 }
 
-// resolved fills in missing values, from a file and for a prompt of so many tokens, and refuses
-// values that make no sense.
+// resolved fills in missing values, for a prompt with the given number of tokens, and checks them.
 func (g Generation) resolved(f generationFile, m *Model, prompt int) (_ Generation, err error) {
 	drawn := g.Temperature != 0 || g.TopK != 0 || g.TopP != 0 || g.MinP != 0 || g.Generator != nil
 	g.start = m.blueprint.DecoderStartTokenID
@@ -162,7 +161,7 @@ func (g Generation) resolved(f generationFile, m *Model, prompt int) (_ Generati
 	return g, err
 }
 
-// check refuses values that make no sense.
+// check returns an error for invalid values.
 func (g Generation) check() error {
 	for _, c := range []struct {
 		bad  bool

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzGenerationFile: whatever a folder holds is read or refused, and gives settings that are checked.
+// FuzzGenerationFile checks that any file content is either decoded or refused, and that the
+// resulting settings are checked.
 func FuzzGenerationFile(f *testing.F) {
 	for _, text := range []string{`{}`, `[]`, `{`, `{"eos_token_id": [1, 2], "max_length": 20, "min_length": 3}`,
 		`{"do_sample": true, "top_k": 0, "top_p": 0.9, "min_p": 0.1}`, `{"early_stopping": "never", "num_beams": 2}`,
@@ -25,7 +26,7 @@ func FuzzGenerationFile(f *testing.F) {
 			BeginSuppressTokens: []int64{}, BadWordsIDs: [][]int64{}, StopStrings: []string{}}
 		got, err := said.withFile(file, 5)
 		require.NoError(t, err)
-		got.start = said.start // which the file alone says
-		assert.Equal(t, said, got, "what is said wins")
+		got.start = said.start // which only the file sets
+		assert.Equal(t, said, got, "fields that are set win")
 	})
 }

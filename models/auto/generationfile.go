@@ -13,13 +13,13 @@ import (
 	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
-// generationConfigName is a file of transformers' generate.
+// generationConfigName is the file with the defaults of transformers' generate.
 const generationConfigName = "generation_config.json"
 
-// maxGenerationConfig is what that file may have, in bytes.
+// maxGenerationConfig is the size limit of that file, in bytes.
 const maxGenerationConfig = 1 << 20
 
-// list reads a value, or a list of them: a file may have either.
+// list reads a setting that is a single value or a list.
 func list[T any](all map[string]json.RawMessage, key, of string, to *[]T) error {
 	raw, found := all[key]
 	var one *T
@@ -51,7 +51,7 @@ func (s *EarlyStopping) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// generationFile is generation_config.json, as far as it is supported.
+// generationFile contains the supported settings of generation_config.json.
 type generationFile struct {
 	MaxLength           *int          `json:"max_length"`
 	MaxNewTokens        *int          `json:"max_new_tokens"`
@@ -72,14 +72,14 @@ type generationFile struct {
 	EarlyStopping       EarlyStopping `json:"early_stopping"`
 	NumReturnSequences  *int          `json:"num_return_sequences"`
 	EOSTokenIDs         []int64       `json:"-"` // eos_token_id, a number or several
-	ForcedEOSTokenIDs   []int64       `json:"-"` // forced_eos_token_id, as well
+	ForcedEOSTokenIDs   []int64       `json:"-"` // forced_eos_token_id, likewise
 	StopStrings         []string      `json:"-"` // stop_strings, a string or several
 	BOSTokenID          *int64        `json:"bos_token_id"`
 	DecoderStart        *int64        `json:"decoder_start_token_id"`
 }
 
-// without are the settings that would change the tokens and are not supported, with the values that
-// change nothing.
+// without lists unsupported settings that would change the generated tokens, with the values for
+// which they have no effect.
 var without = map[string][]string{
 	"typical_p": {"1", "1.0"}, "top_h": nil, "epsilon_cutoff": {"0", "0.0"}, "eta_cutoff": {"0", "0.0"},
 	"penalty_alpha": {"0", "0.0"}, "dola_layers": nil, "num_beam_groups": {"1"}, "diversity_penalty": {"0", "0.0"},
@@ -89,7 +89,7 @@ var without = map[string][]string{
 	"guidance_scale": {"1", "1.0"}, "watermarking_config": nil, "max_time": nil,
 }
 
-// readGenerationFile reads the file of a folder; a zero one is of a folder that has none.
+// readGenerationFile reads the file in dir. If there is none, it returns the zero value.
 func readGenerationFile(dir string) (f generationFile, err error) {
 	if dir == "" {
 		return f, nil
@@ -129,7 +129,7 @@ func (f *generationFile) decode(text []byte) error {
 	return nil
 }
 
-// withFile takes what g leaves open from the file, for a prompt of so many tokens.
+// withFile takes the unset fields of g from the file, for a prompt with the given number of tokens.
 func (g Generation) withFile(f generationFile, prompt int) (Generation, error) {
 	switch {
 	case g.MaxNewTokens != 0:

@@ -35,8 +35,8 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m))
 }
 
-// goldenCase is what testdata/auto.py wrote of an encoder with a head. Tensors are there by the
-// beginning of their SHA-256.
+// goldenCase is the output of testdata/auto.py for an encoder with a head. Tensors are represented
+// by the first bytes of their SHA-256.
 type goldenCase struct {
 	Name, Head        string
 	Pad               int
@@ -64,14 +64,14 @@ func goldenCases(t *testing.T) ([]goldenCase, *golden.File) {
 	return file.Cases, golden.Load(t, "testdata/auto.safetensors")
 }
 
-// anyModel is a model for some task.
+// anyModel is a model for any task.
 type anyModel interface {
 	classify.Model
 	Architecture() string
 	Save(dir string) error
 }
 
-// load reads a model for the task of a case.
+// load loads a model for the task of a case.
 func (c goldenCase) load(dir string, o auto.Options) (anyModel, *auto.Model, error) {
 	ctx := context.Background()
 	if o.Warnings == nil {
@@ -99,7 +99,7 @@ func made(m anyModel, err error, inner func() *auto.Model) (anyModel, *auto.Mode
 	return m, inner(), nil
 }
 
-// fresh makes the model of a case from seed 42.
+// fresh makes the model of a case with the seed 42.
 func (c goldenCase) fresh(t *testing.T) anyModel {
 	t.Helper()
 	dir := t.TempDir()
@@ -140,15 +140,15 @@ func TestSameSeedGivesTransformersWeights(t *testing.T) {
 		t.Run(c.Name, func(t *testing.T) {
 			m := c.fresh(t)
 			require.Equal(t, c.Name, m.Architecture())
-			assert.Equal(t, c.Generator, modeltest.Generator(), "the generator stands elsewhere")
+			assert.Equal(t, c.Generator, modeltest.Generator(), "the generator has another state")
 			require.Equal(t, c.Parameters, names(nn.Params(m)))
 			sameSums(t, c.Initial, sums(nn.Params(m), itself))
 		})
 	}
 }
 
-// sameSums compares the bits of drawn weights where this machine's numbers are those of the golden
-// file; elsewhere the generator and the values that follow are all there is to compare.
+// sameSums compares hashes of drawn weights on machines that compute the same numbers as the golden
+// file. On others, only the generator and later values can be compared.
 func sameSums[T any](t *testing.T, want, got T) {
 	t.Helper()
 	if testenv.SameBits() {
@@ -158,8 +158,9 @@ func sameSums[T any](t *testing.T, want, got T) {
 	t.Log("the bits of the weights are not compared: this machine makes other numbers")
 }
 
-// TestForwardAndBackwardHaveTransformersBits: logits and loss, the gradient of each parameter and
-// where the generator stands, in training with dropout, and logits in evaluation mode.
+// TestForwardAndBackwardHaveTransformersBits compares logits, the loss, the gradients of all
+// parameters and the state of the generator in training with dropout, and logits in evaluation
+// mode.
 func TestForwardAndBackwardHaveTransformersBits(t *testing.T) {
 	cases, file := goldenCases(t)
 	for _, c := range cases {
@@ -218,7 +219,7 @@ func (c goldenCase) compare(t *testing.T, m anyModel, file *golden.File) {
 			p.Name)
 	}
 	if testenv.SameBits() {
-		assert.Equal(t, c.After, modeltest.Generator(), "the generator stands elsewhere")
+		assert.Equal(t, c.After, modeltest.Generator(), "the generator has another state")
 		assert.Equal(t, c.Grads, sums(nn.Params(m), torch.Tensor.Grad))
 	}
 	nn.SetTraining(m, false)
@@ -234,8 +235,8 @@ func near(t *testing.T, name string, got, want torch.Tensor) {
 	}
 }
 
-// TestHeadOnSavedEncoderIsDrawnAsTransformersDraws: what from_pretrained draws where only the
-// encoder was saved, and it is told.
+// TestHeadOnSavedEncoderIsDrawnAsTransformersDraws compares what from_pretrained draws if only the
+// encoder was saved, and checks the warning.
 func TestHeadOnSavedEncoderIsDrawnAsTransformersDraws(t *testing.T) {
 	cases, _ := goldenCases(t)
 	for _, c := range cases {
@@ -247,14 +248,14 @@ func TestHeadOnSavedEncoderIsDrawnAsTransformersDraws(t *testing.T) {
 			torch.ManualSeed(5)
 			m, inner, err := c.load(dir, auto.Options{})
 			require.NoError(t, err)
-			assert.Equal(t, c.FineGenerator, modeltest.Generator(), "the generator stands elsewhere")
+			assert.Equal(t, c.FineGenerator, modeltest.Generator(), "the generator has another state")
 			sameSums(t, c.Fine, sums(nn.Params(m), itself))
 			assert.NotEmpty(t, inner.Report.Initialized)
 		})
 	}
 }
 
-// saveEncoder writes the encoder alone, under names without prefix.
+// saveEncoder saves only the encoder, with names without a prefix.
 func (c goldenCase) saveEncoder(t *testing.T, m anyModel, dir string) {
 	t.Helper()
 	children := nn.Children(m)
@@ -272,8 +273,8 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// TestTwentyUpdatesHaveTransformersBits: a shuffled run of Trainer over ragged texts, with dropout,
-// and of masked words with masks drawn for each batch.
+// TestTwentyUpdatesHaveTransformersBits compares shuffled runs of Trainer over texts of different
+// lengths with dropout, for masked language models with masks drawn for each batch.
 func TestTwentyUpdatesHaveTransformersBits(t *testing.T) {
 	cases, file := goldenCases(t)
 	for _, c := range cases {
@@ -299,7 +300,7 @@ func TestTwentyUpdatesHaveTransformersBits(t *testing.T) {
 			}
 			if testenv.SameBits() {
 				assert.Equal(t, c.Final, sums(nn.Params(m), itself))
-				assert.Equal(t, c.FinalGenerator, modeltest.Generator(), "the generator stands elsewhere")
+				assert.Equal(t, c.FinalGenerator, modeltest.Generator(), "the generator has another state")
 			}
 		})
 	}

@@ -7,13 +7,13 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// head makes logits of hidden states, [B, L, hidden]. It is a struct whose modules have the names
-// that they have in transformers' models, beside the encoder.
+// head computes logits from hidden states, [B, L, hidden]. It is a struct whose modules have the
+// same names as those next to the encoder in transformers' models.
 type head interface {
 	forward(b transformer.Backbone, hidden torch.Tensor) torch.Tensor
 }
 
-// pooledHead classifies texts by what the pooler made of the first token: BERT.
+// pooledHead classifies texts by the pooler's output for the first token: BERT.
 type pooledHead struct {
 	Dropout    *nn.Dropout `module:"dropout"`
 	Classifier *nn.Linear  `module:"classifier"`
@@ -75,13 +75,14 @@ func (h *tokenHead) forward(_ transformer.Backbone, hidden torch.Tensor) torch.T
 
 func newTokenHead(p transformer.Blueprint, b transformer.Builder) head {
 	dropout := p.ClassifierDropout
-	if p.ModelType == "distilbert" { // whose dropout in front of a classifier is for texts alone
+	if p.ModelType == "distilbert" { // the dropout of DistilBERT's classifier is only for texts
 		dropout = p.Dropout
 	}
 	return &tokenHead{nn.NewDropout(dropout), b.Linear(p.HiddenSize, p.Head.NumLabels)}
 }
 
-// answerHead gives each token two logits: that an answer begins there, and that it ends there.
+// answerHead gives each token two logits: one for being the start of an answer, one for being its
+// end.
 type answerHead struct {
 	Outputs *nn.Linear  `module:"qa_outputs"`
 	Dropout *nn.Dropout `module:"dropout"` // only DistilBERT has one

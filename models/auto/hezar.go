@@ -11,13 +11,14 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// The heads of Hezar's models are of torch.nn alone and drawn as torch.nn.Linear is, but for those
-// that write texts, which are transformers' own.
+// The heads of Hezar's models are made of plain torch.nn modules and drawn like torch.nn.Linear.
+// Only those of language models are transformers' own.
 
-// hezarTokenClassification keeps BERT's pooler, which nothing uses.
+// hezarTokenClassification includes BERT's pooler, which is not used.
 var hezarTokenClassification = task{class: "ForTokenClassification", head: hezarTokenHead, pooler: true}
 
-// hezarTop classifies each token by the layers that classify texts elsewhere: Hezar's RoBERTa.
+// hezarTop classifies each token with the layers that other models use to classify texts: Hezar's
+// RoBERTa.
 type hezarTop struct {
 	Classifier *roberta.Top `module:"classifier"`
 }
@@ -67,7 +68,7 @@ func HezarCausalLM(d pretrained.Document) (*CausalLanguageModel, error) {
 	return &CausalLanguageModel{m}, nil
 }
 
-// hezarLanguageModel makes a model that Hezar takes from transformers with its head.
+// hezarLanguageModel makes a model that Hezar takes from transformers, including its head.
 func hezarLanguageModel(d pretrained.Document, known blueprints, t task) (m *Model, err error) {
 	p, err := plan(d, known, classify.Head{}, "")
 	if err == nil {

@@ -58,7 +58,7 @@ func NewImageClassification(c Config, processor *vision.Processor) (*ImageClassi
 	return &ImageClassifier{m}, nil
 }
 
-// imageHead classifies an image by the token that stands for it.
+// imageHead classifies an image by its class token.
 type imageHead struct {
 	Classifier *nn.Linear `module:"classifier"`
 }
@@ -183,13 +183,13 @@ func (m *ImageClassifier) predict(s classify.ImageSample) (classes []Class, err 
 	return classes, err
 }
 
-// processorType is transformers' class of image processors for the model.
+// processorType returns the name of transformers' image processor class for the model.
 func (m *Model) processorType() string { return m.blueprint.Class + "ImageProcessor" }
 
-// maxProcessorConfig is far above any preprocessor_config.json.
+// maxProcessorConfig is a size limit far above that of any preprocessor_config.json.
 const maxProcessorConfig = 4 << 20
 
-// loadImageProcessor reads preprocessor_config.json of a folder.
+// loadImageProcessor reads preprocessor_config.json from a folder.
 func (m *Model) loadImageProcessor(dir string, w io.Writer) error {
 	m.processor.Type = m.processorType()
 	path := filepath.Join(dir, vision.ProcessorConfigName)
@@ -210,14 +210,14 @@ func (m *Model) loadImageProcessor(dir string, w io.Writer) error {
 	return nil
 }
 
-// writeImageProcessor writes preprocessor_config.json into a folder.
+// writeImageProcessor writes preprocessor_config.json to a folder.
 func (m *Model) writeImageProcessor(dir string) error {
 	c := m.processor
 	c.ProcessorOptions = m.ImageProcessor.Options()
 	return pretrained.WriteJSON(dir, vision.ProcessorConfigName, c)
 }
 
-// errNoImageProcessor is that of a method that needs one.
+// errNoImageProcessor returns the error of methods that need an image processor.
 func (m *Model) errNoImageProcessor() error {
 	if m.dir == "" {
 		return errors.New("auto: the model has no image processor; set Model.ImageProcessor (vision.NewProcessor)")

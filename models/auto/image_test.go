@@ -28,7 +28,7 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// vitFolder is a folder of a small ViT without weights.
+// vitFolder returns a folder with a small ViT, without weights.
 func vitFolder(t *testing.T, processor string) string {
 	t.Helper()
 	testenv.RequireTorch(t)
@@ -55,7 +55,7 @@ func freshViT(t *testing.T, dir string, o auto.Options) *auto.ImageClassifier {
 	return m
 }
 
-// colour is a picture of one of three colours, darker or brighter.
+// colour returns an image in one of three colours, whose brightness depends on i.
 func colour(class, i int) *vision.Image {
 	im := vision.NewImage(11, 9, 3)
 	for at := class; at < len(im.Pix); at += 3 {
@@ -64,7 +64,8 @@ func colour(class, i int) *vision.Image {
 	return im
 }
 
-// TestAModelOfPicturesIsTrainedSavedAndLoaded: checkpoints and what Save writes have all that it needs.
+// TestAModelOfPicturesIsTrainedSavedAndLoaded checks that checkpoints and the output of Save are
+// complete.
 func TestAModelOfPicturesIsTrainedSavedAndLoaded(t *testing.T) {
 	m := freshViT(t, vitFolder(t, vitProcessor), auto.Options{})
 	var samples []classify.ImageSample
@@ -81,7 +82,7 @@ func TestAModelOfPicturesIsTrainedSavedAndLoaded(t *testing.T) {
 	set := data.Slice[classify.ImageSample](samples)
 	result, err := fit.Fit(t.Context(), set, set)
 	require.NoError(t, err)
-	last := result.History[len(result.History)-2] // before that of the whole run
+	last := result.History[len(result.History)-2] // the entry before that of the whole run
 	assert.InDelta(t, 1, last["eval_accuracy"], 0, "%v", last)
 	checkpoints, err := filepath.Glob(filepath.Join(out, "checkpoint-*", "preprocessor_config.json"))
 	require.NoError(t, err)
@@ -109,7 +110,8 @@ func TestAModelOfPicturesIsTrainedSavedAndLoaded(t *testing.T) {
 	assert.GreaterOrEqual(t, got[1].Score, got[2].Score)
 }
 
-// TestScoresAreWhatTheHeadMeans: probabilities of their own for several labels, numbers for a regression.
+// TestScoresAreWhatTheHeadMeans expects independent probabilities for multi-label classification,
+// and plain numbers for regression.
 func TestScoresAreWhatTheHeadMeans(t *testing.T) {
 	for _, problem := range []classify.ProblemType{classify.MultiLabel, classify.Regression} {
 		m := freshViT(t, vitFolder(t, vitProcessor), auto.Options{ProblemType: problem})
@@ -131,7 +133,7 @@ func TestScoresAreWhatTheHeadMeans(t *testing.T) {
 	}
 }
 
-// TestAnotherImageProcessorIsSaved instead of the folder's, or where there is none.
+// TestAnotherImageProcessorIsSaved replaces the folder's image processor, or adds one.
 func TestAnotherImageProcessorIsSaved(t *testing.T) {
 	for processor, dtype := range map[string]torch.DType{vitProcessor: torch.BFloat16, "": torch.Float16} {
 		m := freshViT(t, vitFolder(t, processor), auto.Options{DType: dtype})
@@ -197,7 +199,7 @@ func TestWhatAModelOfPicturesCannotTakeIsNamed(t *testing.T) {
 	assert.ErrorContains(t, err, `model_type is "vit"; want one of`)
 }
 
-// TestModelsOfNoFileAreMade, and not for tasks of another kind.
+// TestModelsOfNoFileAreMade makes models without files, and refuses other tasks.
 func TestModelsOfNoFileAreMade(t *testing.T) {
 	testenv.RequireTorch(t)
 	c := vit.Config{HiddenSize: 8, NumLayers: 1, NumHeads: 2, IntermediateSize: 8,
@@ -233,7 +235,7 @@ func TestModelsOfNoFileAreMade(t *testing.T) {
 	assert.ErrorContains(t, err, "HiddenSize is 8")
 }
 
-// TestAHeadOfOtherClassesIsDrawn, where that is wanted.
+// TestAHeadOfOtherClassesIsDrawn checks that this needs InitMismatched.
 func TestAHeadOfOtherClassesIsDrawn(t *testing.T) {
 	m, dir := freshViT(t, vitFolder(t, vitProcessor), auto.Options{}), t.TempDir()
 	require.NoError(t, m.Save(dir))

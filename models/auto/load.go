@@ -77,16 +77,16 @@ type Options struct {
 	Warnings io.Writer
 }
 
-// task is what a head is for.
+// task describes what a head is for.
 type task struct {
-	class   string // what transformers' classes end with
-	peft    string // task_type of peft; empty: it has none
+	class   string // suffix of transformers' class names
+	peft    string // peft's task_type; empty if there is none
 	head    func(p transformer.Blueprint, b transformer.Builder) head
 	pooler  bool
 	decoder bool    // the model attends only to earlier tokens
 	images  bool    // for images
-	ofTexts bool    // it sees the first token of each text, or what the pooler makes of it
-	padding float64 // else, the logits of padding in a batch that was packed
+	ofTexts bool    // the head sees the first token of each text, or the pooler's output for it
+	padding float64 // otherwise, the logits for padding in a batch that was packed
 	alone   bool    // there is no head, and names have no prefix
 	labels  int64   // how many there are to be; zero: as many as the options or config.json say
 }
@@ -132,8 +132,8 @@ var (
 	ofPictures = blueprints{"vit": vit.Blueprint, "deit": vit.Blueprint}
 )
 
-// load reads a model, or one with an adapter, from a folder, or from the Hub where there is no such
-// folder.
+// load reads a model, or a model with an adapter, from a folder, or from the Hub if there is no
+// such folder.
 func load(ctx context.Context, model string, t task, o Options) (*Model, error) {
 	dir, err := find(ctx, model, o.Revision, !o.FromConfig)
 	if err != nil {
@@ -162,7 +162,7 @@ func load(ctx context.Context, model string, t task, o Options) (*Model, error) 
 
 // loadFolder reads a model without its tokenizer.
 func loadFolder(dir string, t task, o Options) (*Model, error) {
-	var packed *quantized.Config // how the files' weights are
+	var packed *quantized.Config // how the weights in the files are quantized
 	named := ""                  // the name of their dtype
 	p, err := pretrained.ReadConfigAs(dir, "auto", func(d pretrained.Document) (p transformer.Blueprint, err error) {
 		if packed, err = takeQuantization(d); err != nil {
@@ -200,7 +200,7 @@ func loadFolder(dir string, t task, o Options) (*Model, error) {
 	return m, nil
 }
 
-// warnings is where reports go.
+// warnings returns where warnings are written.
 func (o Options) warnings() io.Writer { return cmp.Or[io.Writer](o.Warnings, os.Stderr) }
 
 func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Blueprint, err error) {
@@ -213,7 +213,7 @@ func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Bluepr
 	case questionAnswering.class:
 		h = classify.Head{NumLabels: 2}
 	case tokenClassification.class:
-		h.ProblemType = "" // it is that of a classifier of texts
+		h.ProblemType = "" // the setting is for classifiers of texts
 	}
 	known := encoders
 	switch {
@@ -244,7 +244,8 @@ func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Bluepr
 	return p, err
 }
 
-// plan is the model that a config.json describes, if it is one of those that are known.
+// plan returns the blueprint of the model that a config.json describes, if it is one of the known
+// ones.
 func plan(d pretrained.Document, known blueprints, h classify.Head, a transformer.Attention) (p transformer.Blueprint,
 	err error) {
 	var kind string
@@ -258,7 +259,7 @@ func plan(d pretrained.Document, known blueprints, h classify.Head, a transforme
 	return blueprint(d, h, a)
 }
 
-// build makes the model and fills it.
+// build creates the model and loads its weights.
 func build(dir string, p transformer.Blueprint, t task, o Options, dtype torch.DType, packed *quantized.Config) (
 	m *Model, err error) {
 	if o.FromConfig {
@@ -268,7 +269,8 @@ func build(dir string, p transformer.Blueprint, t task, o Options, dtype torch.D
 		m.quantization = o.Quantize
 		return m, m.quantizeRest()
 	}
-	if p.Pair { // the output layer is another weight where the files have one, whatever config.json says
+	// The files decide whether the output layer has its own weight, whatever config.json says.
+	if p.Pair {
 		if p.Untied, err = pretrained.Differ(dir, "lm_head.weight", "shared.weight"); err != nil {
 			return nil, fmt.Errorf("auto: %w", err)
 		}
@@ -312,8 +314,8 @@ func build(dir string, p transformer.Blueprint, t task, o Options, dtype torch.D
 	return m, nil
 }
 
-// warn tells which weights are not those of the files. Positions, which older files hold and which
-// are the numbers from 0 on, are no weights, nor is the triangle of a causal mask.
+// warn reports which weights do not come from the files. Position ids, which older files contain
+// and which are simply 0, 1, 2, ..., and the triangle of a causal mask are not weights.
 func (m *Model) warn(w io.Writer) {
 	if m.Report == nil {
 		return
@@ -331,11 +333,11 @@ func (m *Model) warn(w io.Writer) {
 	fmt.Fprintf(w, "auto: %s as %s: %s", m.dir, m.Architecture(), r.String())
 }
 
-// behindEncoder matches the weights that checkpoints of package sentence have in addition to the
-// encoder's: its other modules are named by numbers, and it reads them from their own folders.
+// behindEncoder matches weights of package sentence's checkpoints that do not belong to the
+// encoder. Its other modules have numbers as names, and it reads them from their own folders.
 var behindEncoder = regexp.MustCompile(`^\d+\.`)
 
-// tokenizerFiles are the files that tokenizers of transformers read.
+// tokenizerFiles are the files that transformers' tokenizers read.
 var tokenizerFiles = []string{tokenizerName, tokenizerConfigName, specialTokensName, "added_tokens.json",
 	"vocab.txt", "vocab.json", "merges.txt", "sentencepiece.bpe.model", "spiece.model", "tokenizer.model",
 	chat.FileName}
@@ -366,7 +368,7 @@ func (m *Model) loadTokenizer(dir string, w io.Writer) error {
 	return nil
 }
 
-// errNoTokenizer is that of a method that needs one.
+// errNoTokenizer returns the error of methods that need a tokenizer.
 func (m *Model) errNoTokenizer() error {
 	if m.tokenizerDir == "" {
 		return errors.New("auto: the model has no tokenizer; set Model.Tokenizer")

@@ -26,8 +26,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// TestSavedModelLoads: all bits are there, nothing is drawn and nothing is told; config.json says
-// again what it said, and the names in the file are those of transformers.
+// TestSavedModelLoads checks that all bits are the same, that nothing is drawn and no warning is
+// written, that config.json has the same settings, and that the names in the file are those of
+// transformers.
 func TestSavedModelLoads(t *testing.T) {
 	cases, _ := goldenCases(t)
 	for _, c := range cases {
@@ -68,7 +69,7 @@ func TestCheckpointingHasTheSameGradients(t *testing.T) {
 	}
 }
 
-// example is a BERT of the golden file in a folder, without tokenizer.
+// example returns a folder with a model of the golden file, without a tokenizer.
 func example(t *testing.T, name string) (dir string, c goldenCase) {
 	t.Helper()
 	cases, _ := goldenCases(t)
@@ -159,7 +160,8 @@ func TestMistakesAreNamed(t *testing.T) {
 	require.ErrorContains(t, err, "1 words and 0 tags")
 }
 
-// TestTiedTensorsThatDifferAreRefused: the file says that the last layer is not the embedding.
+// TestTiedTensorsThatDifferAreRefused loads a file in which the output layer differs from the
+// embedding that it is tied to.
 func TestTiedTensorsThatDifferAreRefused(t *testing.T) {
 	dir, _ := example(t, "DistilBertForMaskedLM")
 	path := filepath.Join(dir, "model.safetensors")
@@ -172,7 +174,7 @@ func TestTiedTensorsThatDifferAreRefused(t *testing.T) {
 
 	require.NoError(t, tensorio.Save(path, whole, nil))
 	_, err = auto.MaskedLM(t.Context(), dir, auto.Options{Warnings: io.Discard})
-	require.NoError(t, err, "equal ones are one")
+	require.NoError(t, err, "equal tensors count as one")
 
 	projector.Add_(torch.Ones(1))
 	require.NoError(t, tensorio.Save(path, whole, nil))
@@ -180,8 +182,8 @@ func TestTiedTensorsThatDifferAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, embedding+" and vocab_projector.weight differ")
 }
 
-// TestTokenizerGoesWithTheModel: its files are copied into what is saved; without a file it is
-// written.
+// TestTokenizerGoesWithTheModel checks that Save copies the tokenizer's files, or writes them if
+// there are none.
 func TestTokenizerGoesWithTheModel(t *testing.T) {
 	dir, c := example(t, "BertForTokenClassification")
 	tok, err := text.NewBert(map[string]int64{"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "in": 5,
@@ -213,7 +215,7 @@ func TestTokenizerGoesWithTheModel(t *testing.T) {
 	for _, tag := range tags {
 		assert.Contains(t, m.Head().ID2Label, tag)
 	}
-	assert.True(t, m.Training(), "Predict leaves the mode that was")
+	assert.True(t, m.Training(), "Predict restores the mode")
 
 	m.Tokenizer, err = m.Tokenizer.WithTruncation(&text.Truncation{MaxLength: 3})
 	require.NoError(t, err)
@@ -235,8 +237,8 @@ func TestTokenizerGoesWithTheModel(t *testing.T) {
 	assert.Equal(t, tok.VocabSize(), again.VocabSize())
 }
 
-// TestATokenizerForWordsKeepsItsFiles: the space before words is in what is saved, and all else is
-// as it was.
+// TestATokenizerForWordsKeepsItsFiles checks that saving keeps the added prefix space and leaves
+// everything else unchanged.
 func TestATokenizerForWordsKeepsItsFiles(t *testing.T) {
 	dir, _ := example(t, "RobertaForTokenClassification")
 	tok, err := text.LoadTokenizer("../../text/testdata/tiny/roberta.json")
@@ -277,8 +279,8 @@ func TestATokenizerForWordsKeepsItsFiles(t *testing.T) {
 	assert.Equal(t, `{"mask_token": {"content": "<mask>"}}`, string(file))
 }
 
-// TestTheTokenizerThatIsSetIsSaved, and not the one that was loaded, nor an older one of the folder
-// where the model goes.
+// TestTheTokenizerThatIsSetIsSaved checks that Save neither writes the tokenizer that was loaded
+// nor keeps an older one in the destination folder.
 func TestTheTokenizerThatIsSetIsSaved(t *testing.T) {
 	words := map[string]int64{"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "in": 5}
 	small, err := text.NewBert(maps.Clone(words), text.BertOptions{})
@@ -311,8 +313,8 @@ func TestTheTokenizerThatIsSetIsSaved(t *testing.T) {
 	assert.Equal(t, 6, saved(m, out))
 }
 
-// TestProblemTypeIsForClassifiersOfTexts: it is in the config.json of another model only where the
-// file had it.
+// TestProblemTypeIsForClassifiersOfTexts checks that config.json of other models contains it only
+// if the original file did.
 func TestProblemTypeIsForClassifiersOfTexts(t *testing.T) {
 	given := func(dir string) any {
 		file, err := os.ReadFile(filepath.Join(dir, "config.json"))
@@ -346,7 +348,7 @@ func TestNegativeCountsAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "Best -1")
 }
 
-// A tokenizer that is set to pad makes samples whose padding is not attended to.
+// If a tokenizer is set to pad, the padding in samples is masked.
 func TestPaddingOfTheTokenizerIsMasked(t *testing.T) {
 	dir, _ := example(t, "BertForSequenceClassification")
 	m, err := auto.SequenceClassification(t.Context(), dir, auto.Options{FromConfig: true, Warnings: io.Discard})
@@ -362,8 +364,8 @@ func TestPaddingOfTheTokenizerIsMasked(t *testing.T) {
 	assert.Equal(t, []int64{1, 1, 1, 0, 0}, s.AttentionMask)
 }
 
-// TestTextsAreCutWhereTheTokenizerSays: by the folder's truncation_side, or as Model.Tokenizer is
-// set, and never to more than the model takes.
+// TestTextsAreCutWhereTheTokenizerSays checks the folder's truncation_side, settings of
+// Model.Tokenizer, and the model's maximum length.
 func TestTextsAreCutWhereTheTokenizerSays(t *testing.T) {
 	dir, _ := example(t, "BertForSequenceClassification")
 	tok, err := text.NewBert(map[string]int64{"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "in": 5,
@@ -402,8 +404,8 @@ func TestTextsAreCutWhereTheTokenizerSays(t *testing.T) {
 	require.ErrorContains(t, err, config)
 }
 
-// TestMaskTokenIsASpecialToken: MPNet's vocabulary has BERT's words, [MASK] among them, which it
-// never saw as a mask.
+// TestMaskTokenIsASpecialToken: MPNet's vocabulary contains BERT's words, including [MASK], which
+// was never used as a mask during its training.
 func TestMaskTokenIsASpecialToken(t *testing.T) {
 	dir, _ := example(t, "MPNetForMaskedLM")
 	tok, err := text.NewBert(map[string]int64{"<s>": 0, "<pad>": 1, "</s>": 2, "[UNK]": 3, "[MASK]": 4, "[CLS]": 5,

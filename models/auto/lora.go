@@ -26,8 +26,9 @@ var (
 	_ lora.OutputEmbedder = (*Model)(nil)
 )
 
-// loraTargets are the layers that get updates where nobody says which: those of peft, and for the types
-// of which it knows none (DistilBERT, MPNet, ModernBERT, Phi-3, SmolLM3, OLMo 2 and Granite), the same.
+// loraTargets are the layers that get updates by default: peft's defaults. For the types that peft
+// has no default for (DistilBERT, MPNet, ModernBERT, Phi-3, SmolLM3, OLMo 2 and Granite), they are
+// the corresponding layers.
 var loraTargets = map[string][]string{
 	"bert": {"query", "value"}, "roberta": {"query", "value"}, "xlm-roberta": {"query", "value"},
 	"electra": {"query", "value"}, "distilbert": {"q_lin", "v_lin"}, "mpnet": {"attn.q", "attn.v"},
@@ -69,7 +70,7 @@ func (m *Model) AddLoRA(c lora.Config) error {
 	return nil
 }
 
-// newModules are the modules that another program does not have in the files of the model alone.
+// newModules returns the modules that the files of the base model do not contain.
 func (m *Model) newModules() (names []string) {
 	if m.task.peft != "" && !m.task.decoder {
 		for _, c := range nn.Children(m.head) {
@@ -92,7 +93,7 @@ func (m *Model) newModules() (names []string) {
 func (m *Model) LoRA() *lora.Adapter { return m.adapter }
 
 // MergeLoRA adds the adapter's updates to the weights and removes the adapter: merge_and_unload.
-// After that, training changes all weights again. Quantized weights are quantized anew, which
+// After that, training changes all weights again. Quantized weights are quantized again, which
 // rounds away part of the updates. To keep them unrounded, load the adapter over the model without
 // Options.Quantize.
 func (m *Model) MergeLoRA() error {
@@ -127,7 +128,7 @@ func (m *Model) AdapterState() (file string, tensors []torch.Named, metadata map
 	return file, tensors, metadata
 }
 
-// loadAdapted reads the model that an adapter in a folder is for, and the adapter.
+// loadAdapted reads an adapter from a folder, and the model that it is for.
 func loadAdapted(ctx context.Context, dir string, c lora.Config, t task, o Options) (*Model, error) {
 	base, revision, err := baseOf(ctx, dir, c, o)
 	if err != nil {
@@ -139,7 +140,7 @@ func loadAdapted(ctx context.Context, dir string, c lora.Config, t task, o Optio
 			return nil, err
 		}
 	}
-	own.InitMismatched = true // the head, which the adapter has
+	own.InitMismatched = true // of the head, which the adapter contains
 	m, err := loadFolder(base, t, own)
 	if err != nil {
 		return nil, fmt.Errorf("%w (the model that the adapter in %s is for)", err, dir)
@@ -174,8 +175,8 @@ func loadAdapted(ctx context.Context, dir string, c lora.Config, t task, o Optio
 	return m, m.loadTokenizer(base, o.warnings())
 }
 
-// baseOf is the folder of the model that an adapter is for, and its revision on the Hub: the adapter's
-// own, if it has a whole model, as in transformers.
+// baseOf returns the folder of the model that an adapter is for, and its revision on the Hub. As in
+// transformers, it is the adapter's own folder if that contains a whole model.
 func baseOf(ctx context.Context, dir string, c lora.Config, o Options) (base, revision string, err error) {
 	if o.BaseModel == "" && isModel(dir) {
 		return dir, "", nil
@@ -194,7 +195,7 @@ func baseOf(ctx context.Context, dir string, c lora.Config, o Options) (base, re
 	return base, revision, nil
 }
 
-// isModel tells whether a folder has a whole model.
+// isModel reports whether a folder contains a whole model.
 func isModel(dir string) bool {
 	if _, err := os.Stat(filepath.Join(dir, pretrained.ConfigName)); err != nil {
 		return false
@@ -203,11 +204,11 @@ func isModel(dir string) bool {
 	return err == nil && w.Close() == nil
 }
 
-// metadataOf are those of the weights of an adapter, see [Model.AdapterState].
+// metadataOf returns the metadata of an adapter's weights, see [Model.AdapterState].
 func metadataOf(dir string) map[string]string {
 	f, err := safetensors.Open(filepath.Join(dir, lora.WeightsName))
 	if err != nil {
-		return nil // lora.Load says what is wrong
+		return nil // lora.Load reports the error
 	}
 	defer f.Close() //nolint:errcheck // it was only read
 	return f.Metadata()
@@ -226,8 +227,8 @@ func labelsOf(dir string, metadata map[string]string, p classify.ProblemType) ([
 	return labels, cmp.Or(p, classify.ProblemType(metadata["problem_type"])), nil
 }
 
-// reportAdapted takes out of the report what the adapter brought. Without Options.InitMismatched the
-// rest has to have the shapes of the files.
+// reportAdapted removes the adapter's tensors from the report. Without Options.InitMismatched, all
+// others must have the shapes of the files.
 func (m *Model) reportAdapted(o Options) error {
 	if m.Report == nil {
 		return nil

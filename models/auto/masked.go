@@ -94,7 +94,7 @@ func (m *MaskedLanguageModel) Predict(s string, n int) (guesses []Guess, err err
 }
 
 // evaluate runs f on the model in evaluation mode, without gradients, and then restores the
-// previous mode. The pass is on the device of the model.
+// previous mode. The pass is on the model's device.
 func (m *Model) evaluate(f func(p engine.ForwardPass)) error {
 	p := engine.ForwardPass{Device: m.weight().Device()}
 	return torch.Try(func() {

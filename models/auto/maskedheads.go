@@ -6,15 +6,15 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// tiedHead is a head whose last layer has the weight of the token embedding. It is drawn like any
-// other layer before it gets it, as in transformers.
+// tiedHead is a head whose output layer shares the weight of the token embedding. As in
+// transformers, the output layer is drawn like any other layer before it is tied.
 type tiedHead interface {
 	head
 	tie(embeddings *nn.Embedding)
-	output() *nn.Linear // that layer
+	output() *nn.Linear // the output layer
 }
 
-// bertMasked is BertOnlyMLMHead, and LegacyDebertaV2OnlyMLMHead.
+// bertMasked is BertOnlyMLMHead and LegacyDebertaV2OnlyMLMHead.
 type bertMasked struct {
 	CLS *bertPredictions `module:"cls"`
 }
@@ -25,7 +25,7 @@ type bertPredictions struct {
 
 // bertPrediction is BertLMPredictionHead.
 type bertPrediction struct {
-	Bias      torch.Tensor   `param:"bias"` // that of Decoder
+	Bias      torch.Tensor   `param:"bias"` // the bias of Decoder
 	Transform *bertTransform `module:"transform"`
 	Decoder   *nn.Linear     `module:"decoder"`
 }
@@ -50,13 +50,13 @@ func (h *bertMasked) forward(_ transformer.Backbone, hidden torch.Tensor) torch.
 	return p.Decoder.Forward(t.LayerNorm.Forward(t.activation(t.Dense.Forward(hidden))))
 }
 
-// robertaMasked is RobertaLMHead, and MPNet's.
+// robertaMasked is RobertaLMHead and MPNet's head.
 type robertaMasked struct {
 	LMHead *robertaLM `module:"lm_head"`
 }
 
 type robertaLM struct {
-	Bias      torch.Tensor  `param:"bias"` // that of Decoder
+	Bias      torch.Tensor  `param:"bias"` // the bias of Decoder
 	Dense     *nn.Linear    `module:"dense"`
 	LayerNorm *nn.LayerNorm `module:"layer_norm"`
 	Decoder   *nn.Linear    `module:"decoder"`
@@ -110,7 +110,7 @@ func (h *distilMasked) forward(_ transformer.Backbone, hidden torch.Tensor) torc
 	return h.Projector.Forward(h.LayerNorm.Forward(h.activation(h.Transform.Forward(hidden))))
 }
 
-// newMaskedHead gives each token a logit for each word of the vocabulary.
+// newMaskedHead makes a head that gives each token a logit for each word of the vocabulary.
 func newMaskedHead(p transformer.Blueprint, b transformer.Builder) head {
 	size, vocab := p.HiddenSize, p.Limits.VocabSize
 	switch p.ModelType {

@@ -30,7 +30,7 @@ type Model struct {
 	// ImageProcessor prepares the images of an [ImageClassifier] as preprocessor_config.json of its
 	// folder says. It is nil if there is none, and in a model of texts. It is saved with the model.
 	ImageProcessor *vision.Processor
-	// Report tells what was missing in the files, what was there but not used, and what was drawn.
+	// Report says what was missing in the files, what was there but not used, and what was drawn.
 	// It is nil for a model with random weights.
 	Report *pretrained.Report
 
@@ -38,23 +38,23 @@ type Model struct {
 	backbone  transformer.Backbone
 	head      head
 	task      task
-	dir       string        // where it came from
-	source    string        // the same as it was asked for: a folder, or a name on the Hub
-	revision  string        // of that
-	adapter   *lora.Adapter // nil: none
+	dir       string        // the folder that it was loaded from
+	source    string        // the folder or the name on the Hub that was asked for
+	revision  string        // the revision on the Hub
+	adapter   *lora.Adapter // may be nil
 
-	quantization *quantized.Config // nil: weights are numbers
+	quantization *quantized.Config // nil if the weights are not quantized
 
-	tokenizerDir string          // where its tokenizer came from
-	loaded       *text.Tokenizer // what was there as Tokenizer; nil: none
-	asLoaded     *text.Tokenizer // another one that was found to be the same, see Save
+	tokenizerDir string          // the folder that its tokenizer was loaded from
+	loaded       *text.Tokenizer // the tokenizer that was loaded; may be nil
+	asLoaded     *text.Tokenizer // another tokenizer found to be equivalent to the loaded one, see Save
 
 	tokenizerConfig tokenizerConfig // of the folder
-	loadedTemplate  *chat.Template  // what was there as ChatTemplate
+	loadedTemplate  *chat.Template  // the template that was loaded
 	specialTokens   map[string]string
-	spaced          bool // loaded puts a space before words, which the folder's does not
+	spaced          bool // unlike the folder's tokenizer, loaded adds a space before words
 
-	processor vision.ProcessorConfig // of the folder; WriteConfig takes the options of ImageProcessor
+	processor vision.ProcessorConfig // from the folder; WriteConfig replaces the options by those of ImageProcessor
 
 	paddingFree bool
 	padTokenID  *int64 // the last of SetPadTokenID; nil: that of config.json
@@ -67,7 +67,7 @@ var (
 	_ nn.TiedWeights     = (*Model)(nil)
 )
 
-// newModel builds encoder and head as transformers' class does, in its order.
+// newModel builds encoder and head in the order of transformers' class.
 func newModel(p transformer.Blueprint, t task, b transformer.Builder) *Model {
 	m := &Model{blueprint: p, task: t}
 	if m.headFirst() {
@@ -88,14 +88,14 @@ func newModel(p transformer.Blueprint, t task, b transformer.Builder) *Model {
 	return m
 }
 
-// headFirst tells whether transformers' classes have the head in front of the encoder, which
-// matters for the order of parameters and of random numbers: XLM-RoBERTa's have.
+// headFirst reports whether transformers' classes create the head before the encoder, as those of
+// XLM-RoBERTa do. It determines the order of parameters and of random numbers.
 func (m *Model) headFirst() bool { return m.blueprint.ModelType == "xlm-roberta" }
 
 // OwnModules are the encoder and the modules of the head.
 func (m *Model) OwnModules() []nn.Named {
 	encoder := []nn.Named{{Name: m.prefix(), Module: m.backbone.Module}}
-	if m.prefix() == "" { // its modules stand beside those of the head
+	if m.prefix() == "" { // the encoder's modules are at the same level as those of the head
 		encoder = nn.Children(m.backbone.Module)
 	}
 	if m.headFirst() {
@@ -104,7 +104,8 @@ func (m *Model) OwnModules() []nn.Named {
 	return append(encoder, nn.Children(m.head)...)
 }
 
-// prefix is the name of the encoder among the modules; empty: they are its own.
+// prefix returns the name of the encoder among the modules, or the empty string if its modules are
+// at the top level.
 func (m *Model) prefix() string {
 	if m.task.alone {
 		return ""

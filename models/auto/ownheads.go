@@ -6,7 +6,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// newHead makes the head of a task: the model's own, where it has one.
+// newHead makes the head for a task. If the model has its own head for it, it is that one.
 func (t task) newHead(p transformer.Blueprint, b transformer.Builder) head {
 	build := p.Heads[t.class]
 	if build == nil {
@@ -19,15 +19,15 @@ func (t task) newHead(p transformer.Blueprint, b transformer.Builder) head {
 	return &ownHead{own}
 }
 
-// ownHead is a head that a model has in its package.
+// ownHead is a head that is defined in the model's package.
 type ownHead struct {
-	own transformer.Head `module:"-"` // its modules are those of OwnModules
+	own transformer.Head `module:"-"` // its modules are listed by OwnModules
 }
 
-// OwnModules are those of the model's head.
+// OwnModules returns the modules of the model's head.
 func (h *ownHead) OwnModules() []nn.Named { return nn.Children(h.own) }
 
-// DrawWeights is that of the model's head.
+// DrawWeights draws the weights of the model's head.
 func (h *ownHead) DrawWeights(std float64, wanted func(name string, t torch.Tensor) bool) {
 	if d, ok := h.own.(transformer.WeightDrawer); ok {
 		d.DrawWeights(std, wanted)
@@ -38,7 +38,7 @@ func (h *ownHead) forward(_ transformer.Backbone, hidden torch.Tensor) torch.Ten
 	return h.own.Forward(hidden)
 }
 
-// ownTiedHead is one with the weight of the token embedding.
+// ownTiedHead is an ownHead that shares the weight of the token embedding.
 type ownTiedHead struct {
 	ownHead
 	tied transformer.TiedHead `module:"-"`
@@ -48,10 +48,11 @@ func (h *ownTiedHead) tie(e *nn.Embedding) { h.tied.Tie(e) }
 
 func (h *ownTiedHead) output() *nn.Linear { return h.tied.Output() }
 
-// drawMissing draws the weights of these names, as [newModel] draws all.
+// drawMissing draws the weights with the given names as [newModel] would.
 func (m *Model) drawMissing(missing map[string]bool) {
 	transformer.InitWeights(m, m.blueprint.InitializerRange, missing)
-	if d, ok := m.head.(transformer.WeightDrawer); ok { // its modules are among those of m, but itself is not
+	// The modules of the head are among those of m, but the head itself is not.
+	if d, ok := m.head.(transformer.WeightDrawer); ok {
 		torch.NoGrad(func() {
 			torch.Scope(func() {
 				d.DrawWeights(m.blueprint.InitializerRange, func(name string, t torch.Tensor) bool {

@@ -24,8 +24,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// encoders are the models that can leave padding out, by what their config.json says besides. Their
-// dropout is 0, so that gradients can be compared.
+// encoders are the models that can skip padding, with parts of their config.json. Dropout is 0, so
+// that gradients can be compared.
 var encoders = map[string]string{
 	"bert":        `"pad_token_id": 0, ` + sizes,
 	"roberta":     `"pad_token_id": 1, ` + sizes,
@@ -40,16 +40,16 @@ const sizes = `"vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 2, "num
 	"intermediate_size": 32, "max_position_embeddings": 16, "type_vocab_size": 2, "hidden_dropout_prob": 0,
 	"attention_probs_dropout_prob": 0, "classifier_dropout": 0`
 
-// lengths are those of the texts of a batch.
+// lengthsOfTexts are the lengths of the texts of batches.
 var lengthsOfTexts = map[string][]int{
 	"texts of several lengths": {3, 7, 1, 12, 7, 3, 5},
 	"one text":                 {4},
 	"equal lengths":            {6, 6, 6},
 	"one token each":           {1, 1, 1},
-	"one long text":            {1, 1, 14}, // and gradient checkpointing
+	"one long text":            {1, 1, 14}, // with gradient checkpointing
 }
 
-// folder holds the config.json of an encoder.
+// folder returns a folder with the config.json of an encoder.
 func folder(t *testing.T, kind string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -72,8 +72,8 @@ func texts(lengths []int, typed bool) []inputs.Text {
 	return list
 }
 
-// ways are the tasks, each as a function that runs a model on the texts padded to a width and
-// returns the loss. A way that counts each text by itself is compared with that.
+// ways are the tasks, each with a function that runs a model on texts padded to a width and returns
+// the loss. If each is set, the loss is compared with the mean over single texts.
 var ways = map[string]struct {
 	load func(context.Context, string, auto.Options) (*auto.Model, error)
 	loss func(*testing.T, *auto.Model, []inputs.Text, int) torch.Tensor
@@ -170,7 +170,7 @@ var ways = map[string]struct {
 	},
 }
 
-// gradients of a loss by the names of their parameters, and the loss.
+// gradients returns the gradients of a loss by the names of their parameters, and the loss.
 func gradients(m *auto.Model, loss func() torch.Tensor) (map[string]torch.Tensor, float64) {
 	var value float64
 	torch.Scope(func() {
@@ -191,7 +191,7 @@ func gradients(m *auto.Model, loss func() torch.Tensor) (map[string]torch.Tensor
 func TestWithoutPaddingLossAndGradientsAreThoseOfThePaddedBatch(t *testing.T) {
 	testenv.RequireTorch(t)
 	torch.SetThreads(1)
-	const width = 14 // of every batch: what RoBERTa takes
+	const width = 14 // of every batch; the maximum for RoBERTa
 	for kind := range encoders {
 		dir := folder(t, kind)
 		for what, way := range ways {
@@ -201,7 +201,7 @@ func TestWithoutPaddingLossAndGradientsAreThoseOfThePaddedBatch(t *testing.T) {
 			for claim, lengths := range lengthsOfTexts {
 				list := texts(lengths, kind == "bert" || kind == "electra")
 				plain := func() torch.Tensor { return way.loss(t, m, list, width) }
-				if way.each { // padding is no answer when it is left out, so there must be none beside it
+				if way.each { // without padding, padding tokens cannot be answers, so the reference must not contain any
 					plain = func() torch.Tensor {
 						var losses []torch.Tensor
 						for _, x := range list {
@@ -257,7 +257,7 @@ func TestFusedProjectionsGiveTheSameLossGradientsAndNames(t *testing.T) {
 	testenv.RequireTorch(t)
 	torch.SetThreads(1)
 	for kind := range encoders {
-		if kind == "modernbert" { // whose are one layer
+		if kind == "modernbert" { // it has a single fused layer already
 			continue
 		}
 		torch.ManualSeed(11)

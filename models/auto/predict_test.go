@@ -19,8 +19,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// predictors are models of every task that predicts, in training mode, with dropout of a half, and
-// a prediction of each.
+// predictors returns a model for each task that makes predictions, in training mode with a dropout
+// of 0.5, and a function that makes a prediction with it.
 func predictors(t *testing.T) (models []*auto.Model, predict []func() (string, error)) {
 	t.Helper()
 	testenv.RequireTorch(t)
@@ -77,12 +77,12 @@ func TestSeveralGoroutinesPredictWhatOneDoes(t *testing.T) {
 			})
 		}
 		all.Wait()
-		assert.True(t, models[i].Training(), "the mode that it had")
+		assert.True(t, models[i].Training(), "the mode is restored")
 	}
 }
 
-// TestPredictionsAreMadeWhereTheModelIs has embeddings on a device without values, where nothing
-// can be computed.
+// TestPredictionsAreMadeWhereTheModelIs uses embeddings on the meta device, on which nothing can be
+// computed.
 func TestPredictionsAreMadeWhereTheModelIs(t *testing.T) {
 	models, _ := predictors(t)
 	for _, m := range models {

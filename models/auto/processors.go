@@ -7,14 +7,14 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// The steps between logits and tokens, and their order, are those of transformers' logits processors:
-// first those that serve beams, too.
+// The steps from logits to tokens and their order are those of transformers' logits processors. The
+// processors come first, as they also apply to beam search.
 
 // out is the logit of a token that must not be chosen.
 var out = math.Inf(-1)
 
-// processed applies Generation's settings to logits, or log probabilities, [B, vocabulary], given
-// the tokens seen of each text. Generation began after the first begun of them.
+// processed applies Generation's settings to logits or log probabilities, [B, vocabulary], given
+// the tokens seen of each text, of which the first begun are not generated.
 func (g Generation) processed(logits torch.Tensor, seen [][]int64, begun int) torch.Tensor {
 	logits = g.penalized(logits, seen)
 	if g.NoRepeatNGramSize > 0 {
@@ -37,7 +37,7 @@ func (g Generation) processed(logits torch.Tensor, seen [][]int64, begun int) to
 	return logits
 }
 
-// only leaves no other choice than some tokens: their logits become 0.
+// only excludes all but some tokens, whose logits become 0.
 func only(logits torch.Tensor, tokens []int64) torch.Tensor {
 	index := torch.From(tokens, int64(len(tokens))).ToDevice(logits.Device())
 	return torch.Call("aten::index_fill.int_Scalar", logits.FullLike(out), 1, index, 0.0)[0]
@@ -54,7 +54,7 @@ func (g Generation) penalized(logits torch.Tensor, seen [][]int64) torch.Tensor 
 	return logits.Clone().Scatter_(1, ids, of)
 }
 
-// repetitions are the tokens that would make the last n tokens of each text ones that it has already.
+// repetitions returns the tokens that would repeat an n-gram that a text already contains.
 func repetitions(seen [][]int64, n int) [][]int64 {
 	banned := make([][]int64, len(seen))
 	for i, ids := range seen {
@@ -71,8 +71,8 @@ func repetitions(seen [][]int64, n int) [][]int64 {
 	return banned
 }
 
-// badWords are the tokens that would complete one of BadWordsIDs. A token that ends a text is never
-// a bad word by itself.
+// badWords returns the tokens that would complete one of BadWordsIDs. A token that ends a text is
+// never a bad word by itself.
 func (g Generation) badWords(seen [][]int64) [][]int64 {
 	banned := make([][]int64, len(seen))
 	for i, ids := range seen {
@@ -115,7 +115,8 @@ func forbidden(logits torch.Tensor, tokens [][]int64) torch.Tensor {
 	return filled.View(logits.Shape()...)
 }
 
-// choose are the tokens that follow those seen of each text, by their logits, [B, vocabulary].
+// choose returns the next token of each text, given its tokens so far and the logits, [B,
+// vocabulary].
 func (g Generation) choose(logits torch.Tensor, seen [][]int64, begun int) []int64 {
 	logits = g.processed(logits, seen, begun)
 	if !g.Sample {
@@ -124,8 +125,8 @@ func (g Generation) choose(logits torch.Tensor, seen [][]int64, begun int) []int
 	return torch.Values[int64](g.warped(logits).Softmax(-1, torch.DefaultDType).Multinomial(1, false, g.Generator))
 }
 
-// spare is how many tokens drawing must leave to choose from, so that with several beams one can
-// continue if all tokens that end a text are drawn.
+// spare returns the minimum number of tokens to choose from. With several beams there must be
+// enough that one beam can continue even if all tokens that end a text are drawn.
 func (g Generation) spare() int {
 	if g.NumBeams > 1 {
 		return max(2, 1+len(g.EOSTokenIDs))
@@ -133,7 +134,8 @@ func (g Generation) spare() int {
 	return 1
 }
 
-// warped excludes tokens that must not be drawn, [B, vocabulary].
+// warped excludes tokens that may not be drawn, and applies the temperature. logits are [B,
+// vocabulary].
 func (g Generation) warped(logits torch.Tensor) torch.Tensor {
 	vocabulary := logits.Size(1)
 	spare := min(int64(g.spare()), vocabulary)
@@ -147,7 +149,7 @@ func (g Generation) warped(logits torch.Tensor) torch.Tensor {
 	if g.TopP < 1 {
 		sorted, order := logits.Sort(1, false)
 		rare := sorted.Softmax(-1, torch.DefaultDType).CumSum(1, torch.DefaultDType).LeScalar(1 - g.TopP)
-		rare.Narrow(1, vocabulary-spare, spare).Zero_() // the most probable ones stay
+		rare.Narrow(1, vocabulary-spare, spare).Zero_() // keep the most probable ones
 		logits = logits.MaskedFill(rare.Clone().Scatter_(1, order, rare), out)
 	}
 	if g.MinP > 0 {

@@ -16,11 +16,11 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// quantizationKey is where config.json says how weights are quantized.
+// quantizationKey is the key of the quantization settings in config.json.
 const quantizationKey = "quantization_config"
 
-// takeQuantization takes out of a config.json how the weights in the files are quantized; nil: they are
-// not.
+// takeQuantization removes the quantization settings from a config.json and returns them, or nil if
+// there are none.
 func takeQuantization(d pretrained.Document) (*quantized.Config, error) {
 	raw, found := d[quantizationKey]
 	delete(d, quantizationKey)
@@ -41,7 +41,7 @@ type quantizable interface {
 	FloatWeight() torch.Tensor // [out, in]
 }
 
-// quantizables are the layers of a model by the names of their weights.
+// quantizables returns the layers of a model that can be quantized, by the names of their weights.
 func (m *Model) quantizables() map[string]quantizable {
 	layers := map[string]quantizable{}
 	for _, n := range nn.Modules(m) {
@@ -52,8 +52,9 @@ func (m *Model) quantizables() map[string]quantizable {
 	return layers
 }
 
-// quantizes reports whether the layer of a weight is quantized: all linear layers are except the
-// head, which is trained or gives logits, and one of T5's that transformers leaves alone.
+// quantizes reports whether the layer with the given weight is quantized. All linear layers are,
+// except the head, which is trained or computes logits, and a layer of T5 that transformers does
+// not quantize.
 func (m *Model) quantizes(weight string) bool {
 	name := strings.TrimSuffix(weight, ".weight")
 	for _, c := range nn.Children(m.head) {
@@ -64,7 +65,7 @@ func (m *Model) quantizes(weight string) bool {
 	return !m.quantization.Skips(name) && !(m.blueprint.Pair && strings.HasSuffix(name, ".wo"))
 }
 
-// quantize replaces the weight of a layer.
+// quantize quantizes the weight of a layer.
 func (m *Model) quantize(l quantizable) error {
 	w, err := quantized.New(l.FloatWeight(), *m.quantization)
 	if err == nil {
@@ -73,7 +74,7 @@ func (m *Model) quantize(l quantizable) error {
 	return err
 }
 
-// weightOf is the weight of a layer.
+// weightOf returns the address of a layer's weight.
 func weightOf(l quantizable) *torch.Tensor {
 	if c, ok := l.(*transformer.Conv1D); ok {
 		return &c.Weight
@@ -81,8 +82,8 @@ func weightOf(l quantizable) *torch.Tensor {
 	return &l.(*nn.Linear).Weight
 }
 
-// forgetNumbers frees the still unused memory of the weights that are in the files, so that
-// takeNumbers holds only one of them at a time.
+// forgetNumbers frees the memory of those weights that will be read from the files, which is still
+// unused, so that takeNumbers has only one of them in memory at a time.
 func (m *Model) forgetNumbers(w *pretrained.Weights, rename func(string) string) error {
 	layers := m.quantizables()
 	for _, t := range w.Contents() {
@@ -99,7 +100,7 @@ func (m *Model) forgetNumbers(w *pretrained.Weights, rename func(string) string)
 	return nil
 }
 
-// takeNumbers makes the function that reads weights and quantizes each.
+// takeNumbers returns a function that reads weights and quantizes each of them at once.
 func (m *Model) takeNumbers() func(name string, read func() (torch.Tensor, error)) (taken bool, err error) {
 	layers := m.quantizables()
 	return func(name string, read func() (torch.Tensor, error)) (taken bool, err error) {
@@ -123,7 +124,7 @@ func (m *Model) takeNumbers() func(name string, read func() (torch.Tensor, error
 	}
 }
 
-// quantizeRest replaces the remaining weights, such as those that were drawn, and freezes the
+// quantizeRest quantizes the remaining weights, such as those that were drawn, and freezes the
 // model, since quantized weights are not trained.
 func (m *Model) quantizeRest() error {
 	if m.quantization == nil {
@@ -145,7 +146,7 @@ func (m *Model) quantizeRest() error {
 	return nn.Freeze(m)
 }
 
-// prepareQuantized makes room for the quantized weights that files have.
+// prepareQuantized allocates quantized weights for those in the files.
 func (m *Model) prepareQuantized(w *pretrained.Weights, rename func(string) string) error {
 	layers := m.quantizables()
 	found := false

@@ -96,7 +96,7 @@ func (m *Model) writeTokenizer(dir string) error {
 	}
 	if !asLoaded || m.spaced {
 		files := tokenizerFiles
-		if !asLoaded { // the others are of another vocabulary
+		if !asLoaded { // the other files are for another vocabulary
 			files = []string{tokenizerConfigName}
 		}
 		if err := copyFiles(m.tokenizerDir, dir, files); err != nil {
@@ -108,8 +108,8 @@ func (m *Model) writeTokenizer(dir string) error {
 		return m.saveTokenizer(m.Tokenizer, dir)
 	}
 	for _, name := range []string{tokenizerName, tokenizerConfigName} {
-		// Readers prefer tokenizer.json to vocab.txt, and transformers needs both: so older files of
-		// these names that may be in dir go.
+		// Readers prefer tokenizer.json to vocab.txt, and transformers needs both files, so older
+		// ones with these names in dir must be replaced.
 		if _, err := os.Stat(filepath.Join(m.tokenizerDir, name)); errors.Is(err, fs.ErrNotExist) {
 			if err := m.saveTokenizer(m.loaded, dir); err != nil {
 				return err
@@ -120,8 +120,8 @@ func (m *Model) writeTokenizer(dir string) error {
 	return copyFiles(m.tokenizerDir, dir, tokenizerFiles)
 }
 
-// saveTokenizer writes tokenizer.json and tokenizer_config.json, which names what the model takes of
-// the tokenizer.
+// saveTokenizer writes tokenizer.json and tokenizer_config.json, with the tokenizer's outputs that
+// the model takes as input.
 func (m *Model) saveTokenizer(t *text.Tokenizer, dir string) error {
 	if err := t.Save(dir); err != nil {
 		return err
@@ -166,12 +166,12 @@ func (m *Model) tokenizerAsLoaded() (bool, error) {
 	if err != nil || !bytes.Equal(now, loaded) {
 		return false, err
 	}
-	m.asLoaded = m.Tokenizer // large vocabularies are not written again for every checkpoint
+	m.asLoaded = m.Tokenizer // avoids comparing large vocabularies again for every checkpoint
 	return true, nil
 }
 
-// copyFiles replaces the files as wholes; from and to may be the same folder. A model that came
-// from none has none.
+// copyFiles copies files, replacing each one atomically. from and to may be the same folder. If
+// from is empty, it does nothing.
 func copyFiles(from, to string, files []string) error {
 	if from == "" {
 		return nil

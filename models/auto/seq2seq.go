@@ -146,12 +146,13 @@ func (m *Seq2SeqLanguageModel) Writer(g Generation) (func(p engine.ForwardPass, 
 		return nil, err
 	}
 	return func(p engine.ForwardPass, b inputs.Batch) []string {
-		rows, _ := m.write(context.Background(), p, b, g) // which ends with the batch
+		rows, _ := m.write(context.Background(), p, b, g) // it runs until the batch is done
 		return m.decodeAll(rows)
 	}, nil
 }
 
-// write generates from the texts of a batch, until each has ended or reached its maximum length.
+// write generates texts from the texts of a batch, until each has ended or reached its maximum
+// length.
 func (m *Seq2SeqLanguageModel) write(ctx context.Context, p engine.ForwardPass, b inputs.Batch,
 	g Generation) (rows [][]int64, err error) {
 	prompts := slices.Repeat([][]int64{{g.start}}, b.InputIDs.Rows)
@@ -176,11 +177,11 @@ func (m *Seq2SeqLanguageModel) write(ctx context.Context, p engine.ForwardPass, 
 	return rows, err
 }
 
-// seq2seqHead gives each word of the vocabulary a logit to come next.
+// seq2seqHead gives each word of the vocabulary a logit for coming next.
 type seq2seqHead struct {
 	LMHead *nn.Linear `module:"lm_head"`
 
-	scale float64 // of what it is given
+	scale float64 // factor of its input
 }
 
 func (h *seq2seqHead) tie(e *nn.Embedding) { h.LMHead.Weight = e.Weight }

@@ -40,15 +40,15 @@ func (m *SequenceClassifier) Encode(in text.Input, label int64) (classify.Sample
 		Label: label}, nil
 }
 
-// encode tokenizes an input and cuts it to what the model takes, or to less where the tokenizer says
-// so.
+// encode tokenizes an input and truncates it to the model's maximum length, or to that of the
+// tokenizer if it is less.
 func (m *Model) encode(in text.Input) (*text.Encoding, error) { return m.encodeWith(in, nil) }
 
 func (m *Model) encodeWith(in text.Input, o *text.EncodeOptions) (*text.Encoding, error) {
 	return m.encodeWithin(in, 0, o)
 }
 
-// encodeWithin cuts to maxLength tokens, where it is not zero.
+// encodeWithin truncates to maxLength tokens if it is not zero.
 func (m *Model) encodeWithin(in text.Input, maxLength int, o *text.EncodeOptions) (*text.Encoding, error) {
 	if m.Tokenizer == nil {
 		return nil, m.errNoTokenizer()
@@ -73,7 +73,7 @@ func (m *Model) encodeWithin(in text.Input, maxLength int, o *text.EncodeOptions
 	return e, nil
 }
 
-// must is for tasks whose options are the defaults, which no model refuses.
+// must is for tasks with default options, which all models accept.
 func must[T any](t T, err error) T {
 	if err != nil {
 		panic(err)

@@ -20,8 +20,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// outcomes are those of an evaluation in the order of the set and of one by length. The task is made
-// of a model of the same weights each time.
+// outcomes returns the metrics of an evaluation in the order of the data set and of one sorted by
+// length. task makes a task for a model with the same weights each time.
 func outcomes[S, B any](t *testing.T, set data.Slice[S], task func() engine.Task[S, B]) (usual,
 	sorted trainer.Metrics) {
 	t.Helper()
@@ -54,7 +54,7 @@ func TestEvaluationsByLengthHaveTheSameMetrics(t *testing.T) {
 			tagged.Labels = append(tagged.Labels, int64((i+k)%3))
 		}
 		toTag = append(toTag, tagged)
-		// Two parts of each example, of different lengths, whose scores belong together.
+		// Two parts of each example, with different lengths, whose scores must be combined.
 		example := &question.Example{ID: fmt.Sprint(i), Question: "?", Context: "abcdefghijkl",
 			Answers: []question.Answer{{Text: "abc", Start: 0}}}
 		for _, n := range []int{len(x.InputIDs), (len(x.InputIDs) + 1) / 2} {
@@ -82,7 +82,7 @@ func TestEvaluationsByLengthHaveTheSameMetrics(t *testing.T) {
 		require.NoError(t, err)
 		return m.Task()
 	})
-	delete(usual, "loss") // a mean over the tokens of a batch
+	delete(usual, "loss") // a mean over the tokens of each batch
 	for name, want := range usual {
 		assert.Equal(t, want, sorted[name], "tokens: "+name)
 	}
@@ -92,7 +92,7 @@ func TestEvaluationsByLengthHaveTheSameMetrics(t *testing.T) {
 		return m.Task()
 	})
 	assert.NotZero(t, usual["f1"])
-	delete(usual, "loss") // padding is an answer, too
+	delete(usual, "loss") // padding is a possible answer, too
 	for name, want := range usual {
 		assert.Equal(t, want, sorted[name], "answers: "+name)
 	}

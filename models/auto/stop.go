@@ -11,27 +11,27 @@ import (
 	decoding "github.com/gotrainer/gotrainer/text/decoders"
 )
 
-// stopper detects that the last token of a text completes a string: StopStringCriteria of
-// transformers. It compares a text's bytes; each token stands for what it adds to a text.
+// stopper detects whether the last token of a text completes a stop string: StopStringCriteria of
+// transformers. It compares bytes; each token stands for the bytes that it adds to a text.
 type stopper struct {
 	strings []string
 	longest int // bytes of the longest string
-	window  int // how many tokens are looked at: its characters, or bytes if tokens are bytes
+	window  int // how many tokens are examined: the characters of the longest string, or its bytes if tokens are bytes
 	added   func(id int64) piece
-	known   sync.Map // what added has returned, by id
+	known   sync.Map // cached results of added, by id
 }
 
-// piece is what a token adds; without ok there is no such token.
+// piece is what a token adds to a text; ok is false if there is no such token.
 type piece struct {
 	text string
 	ok   bool
 }
 
-// before is put before a token while it is decoded, since many decoders treat the first token of a
+// before is prepended to a token when it is decoded, since many decoders treat the first token of a
 // text differently.
 const before = "abcdef"
 
-// stopAt makes a stopper for strings; nil if there are none.
+// stopAt makes a stopper for strings, or returns nil if there are none.
 func (m *Model) stopAt(stops []string) (*stopper, error) {
 	if len(stops) == 0 {
 		return nil, nil
@@ -80,7 +80,7 @@ func (m *Model) stopAt(stops []string) (*stopper, error) {
 	return s, nil
 }
 
-// front makes the tokens of the text before.
+// front returns a function that returns the tokens of the text before.
 func (m *Model) front() (func() []string, error) {
 	t, err := m.Tokenizer.WithTruncation(nil)
 	if err == nil {
@@ -93,7 +93,7 @@ func (m *Model) front() (func() []string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("auto: Generation.StopStrings: %w", err)
 	}
-	front := func() []string { return slices.Clone(e.Tokens) } // decoders may change what they are given
+	front := func() []string { return slices.Clone(e.Tokens) } // a copy, because decoders may change it
 	if decoded := decoding.Decode(t.Config().Decoder, front()); !strings.Contains(decoded, before) {
 		return nil, fmt.Errorf("auto: Generation.StopStrings: the tokenizer makes %q of %q, so that it cannot be told "+
 			"what a token adds to a text; want a tokenizer that has these letters", decoded, before)
@@ -101,7 +101,7 @@ func (m *Model) front() (func() []string, error) {
 	return front, nil
 }
 
-// has tells whether a decoder is a T, or has one among its parts.
+// has reports whether a decoder is a T or contains one.
 func has[T decoding.Decoder](d decoding.Decoder) bool {
 	if _, is := d.(T); is {
 		return true
@@ -115,7 +115,7 @@ func has[T decoding.Decoder](d decoding.Decoder) bool {
 	return false
 }
 
-// at is what a token adds.
+// at returns what a token adds to a text.
 func (s *stopper) at(id int64) piece {
 	if p, ok := s.known.Load(id); ok {
 		return p.(piece)
@@ -125,8 +125,8 @@ func (s *stopper) at(id int64) piece {
 	return p
 }
 
-// stops reports whether the last token of a text completes a string. Strings that were complete
-// without it do not count.
+// stops reports whether the last token of a text completes a string. Strings that were already
+// complete before it do not count.
 func (s *stopper) stops(ids []int64) bool {
 	if s == nil {
 		return false

@@ -20,7 +20,8 @@ func tinyTokenizer(t *testing.T, name string) *text.Tokenizer {
 	return tok
 }
 
-// TestStringsStopTextsWhereTheyDoInTransformers: with tokens of bytes, of pieces of characters and of words.
+// TestStringsStopTextsWhereTheyDoInTransformers uses tokens that are bytes, parts of characters,
+// and words.
 func TestStringsStopTextsWhereTheyDoInTransformers(t *testing.T) {
 	content, err := os.ReadFile("testdata/stop.json")
 	require.NoError(t, err)
@@ -53,7 +54,7 @@ func TestStringsStopTextsWhereTheyDoInTransformers(t *testing.T) {
 func TestStringsThatCannotBeFoundAreRefused(t *testing.T) {
 	s, err := new(Model).stopAt(nil)
 	require.NoError(t, err)
-	assert.False(t, s.stops([]int64{1}), "without strings nothing stops")
+	assert.False(t, s.stops([]int64{1}), "nothing stops without strings")
 	_, err = new(Model).stopAt([]string{"end"})
 	require.ErrorContains(t, err, "no tokenizer; set Model.Tokenizer, which Generation.StopStrings are found by")
 	words, err := text.ParseTokenizer([]byte(`{"version": "1.0", "model": {"type": "WordLevel", "vocab": {"a": 0, "?": 1}, ` +

@@ -6,14 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// streamTo makes a function that is called with the tokens of a growing text. It passes on the
-// parts that no later token will change, and the rest when the text has ended: TextStreamer of
+// streamTo returns a function that is called with the tokens of a growing text. It passes on the
+// parts that later tokens will not change, and the rest when the text has ended: TextStreamer of
 // transformers.
 func (m *Model) streamTo(stream func(part string)) func(ids []int64, ended bool) {
 	if m.Tokenizer == nil {
 		return nil
 	}
-	told := 0 // bytes
+	told := 0 // bytes passed on so far
 	return func(ids []int64, ended bool) {
 		text := m.Tokenizer.Decode(ids, nil)
 		end := len(text)
@@ -27,8 +27,8 @@ func (m *Model) streamTo(stream func(part string)) func(ids []int64, ended bool)
 	}
 }
 
-// final is how many bytes of a text will not change: up to the end of its last word or line, or of
-// its last ideograph, which is a word by itself.
+// final returns how many bytes of a text will not change any more: those up to the end of its last
+// complete word or line, or of its last ideograph, which is a word by itself.
 func final(text string) int {
 	if last, _ := utf8.DecodeLastRuneInString(text); last == '\n' || unicode.Is(unicode.Han, last) {
 		return len(text)

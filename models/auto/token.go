@@ -60,8 +60,8 @@ func (m *TokenClassifier) Encode(words, tags []string) (s tokenclass.Sample, err
 	return s, err
 }
 
-// withPrefixSpace is a tokenizer for words. A byte-level one knows a word by the space before it,
-// which is put there: add_prefix_space=True of transformers.
+// withPrefixSpace returns a tokenizer for single words. A byte-level tokenizer recognises a word by
+// the space before it, which is added: add_prefix_space=True of transformers.
 func withPrefixSpace(t *text.Tokenizer) (*text.Tokenizer, error) {
 	c := t.Config()
 	b, ok := c.PreTokenizer.(pretokenizers.ByteLevel)
@@ -89,7 +89,7 @@ func (m *TokenClassifier) Predict(words []string) (tags []string, err error) {
 	tags = make([]string, len(words))
 	err = m.evaluate(func(p engine.ForwardPass) {
 		classes := torch.Values[int64](m.Forward(batch.To(p)).ArgMax(-1, false))
-		for i, word := range slices.Backward(e.Words) { // so the first piece comes last
+		for i, word := range slices.Backward(e.Words) { // backwards, so that the first piece of a word determines its tag
 			if word >= 0 {
 				tags[word] = m.Head().ID2Label[classes[i]]
 			}

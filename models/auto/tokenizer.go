@@ -13,21 +13,22 @@ import (
 	"github.com/gotrainer/gotrainer/text"
 )
 
-// The files of a tokenizer that are read here.
+// The names of tokenizer files that are read here.
 const (
 	tokenizerName       = "tokenizer.json"
 	tokenizerConfigName = "tokenizer_config.json"
 	specialTokensName   = "special_tokens_map.json"
 )
 
-// tokenizerConfig is what tokenizer_config.json says, and tokenizer.json does not.
+// tokenizerConfig contains the settings of tokenizer_config.json that tokenizer.json does not
+// contain.
 type tokenizerConfig struct {
-	truncationSide text.Direction    // where transformers' tokenizer cuts texts that are too long
+	truncationSide text.Direction    // where transformers' tokenizer truncates texts that are too long
 	special        map[string]string // special tokens: mask_token and cls_token
 }
 
-// readTokenizerConfig reads tokenizer_config.json, and special tokens that it does not name from
-// special_tokens_map.json. Neither file need be there.
+// readTokenizerConfig reads tokenizer_config.json, and from special_tokens_map.json the special
+// tokens that are missing in it. Both files may be missing.
 func readTokenizerConfig(dir string) (tokenizerConfig, error) {
 	c := tokenizerConfig{special: map[string]string{}}
 	for _, name := range []string{tokenizerConfigName, specialTokensName} {
@@ -62,9 +63,10 @@ func readTokenizerConfig(dir string) (tokenizerConfig, error) {
 	return c, nil
 }
 
-// specialToken is the id of a special token of the tokenizer, or -1: the one that the folder's files
-// have under that key, or else one of these names, BERT's and RoBERTa's. A special token comes before
-// a mere word of the vocabulary: MPNet's has both [MASK], which is nothing, and <mask>.
+// specialToken returns the id of a special token of the tokenizer, or -1: the one that the folder's
+// files name under the key, or else one with the name in BERT or RoBERTa. Special tokens take
+// precedence over ordinary words of the vocabulary: MPNet's has both [MASK], which has no function,
+// and <mask>.
 func (m *Model) specialToken(key, bert, roberta string) int64 {
 	if m.Tokenizer == nil {
 		return -1

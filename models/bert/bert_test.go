@@ -48,7 +48,7 @@ func TestSameSeedGivesTransformersEncoder(t *testing.T) {
 	g := modeltest.Load(t, "bert")
 	m := newModel(t)
 	if modeltest.Generator() != g.BaseGenerator {
-		t.Error("the generator stands elsewhere than transformers' after the encoder was made")
+		t.Error("the generator has another state than transformers' after the encoder was made")
 	}
 	modeltest.SameWeights(t, m, g.Base)
 }

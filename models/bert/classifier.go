@@ -64,7 +64,7 @@ type LoadOptions = transformer.LoadOptions
 // LoadClassifierWith is [LoadClassifier] with more options.
 func LoadClassifierWith(dir string, o LoadOptions) (*Classifier, *pretrained.Report, error) {
 	c, err := pretrained.ReadConfigAs(dir, "bert", func(d pretrained.Document) (Config, error) {
-		return described(d, o.Head, o.Attention)
+		return configOf(d, o.Head, o.Attention)
 	})
 	if err != nil {
 		return nil, nil, err

@@ -17,7 +17,7 @@ type Head = classify.Head
 var kind = transformer.Kind{Type: "bert", Architecture: "BertForSequenceClassification", VocabSize: 30522,
 	PadTokenID: 0}
 
-// hezarType is Hezar's name of its model, in a description without model_type.
+// hezarType is the name of the model in Hezar's config files, which have no model_type.
 const hezarType = `"bert_text_classification"`
 
 // ReadConfig reads config.json from dir, or Hezar's model_config.yaml, and refuses settings that
@@ -36,7 +36,7 @@ func decode(d pretrained.Document) (Config, error) {
 // baseArchitecture is transformers' class without a head.
 const baseArchitecture = "BertModel"
 
-// document is the config.json of a resolved config.
+// document returns the config.json of a resolved config.
 func document(c Config, architecture string) (pretrained.Document, error) {
 	d, err := c.Document(kind, architecture)
 	if err != nil {
@@ -54,9 +54,8 @@ func save(dir string, model any, c Config, architecture string) error {
 	return pretrained.SaveFolder(dir, model, d)
 }
 
-// described is the resolved config of a config.json. What the head leaves open is what the file
-// says.
-func described(d pretrained.Document, h Head, a transformer.Attention) (Config, error) {
+// configOf returns the resolved config of a config.json. Zero fields of h are taken from the file.
+func configOf(d pretrained.Document, h Head, a transformer.Attention) (Config, error) {
 	c, err := decode(d)
 	if err != nil {
 		return c, err
@@ -68,7 +67,7 @@ func described(d pretrained.Document, h Head, a transformer.Attention) (Config, 
 // Blueprint returns the encoder described by a config.json, for the heads of package auto. Zero
 // fields of head are taken from the file.
 func Blueprint(d pretrained.Document, h Head, a transformer.Attention) (b transformer.Blueprint, err error) {
-	c, err := described(d, h, a)
+	c, err := configOf(d, h, a)
 	if err != nil {
 		return b, err
 	}

@@ -50,8 +50,8 @@ type trace struct {
 	LogHistory []map[string]float64 `json:"log_history"`
 }
 
-// TestRecordedRunsOfTransformersTrainer trains as transformers.Trainer 5.17 did and ends with the
-// same bits. The runs were recorded with reproducible numbers, on a CPU of another make.
+// TestRecordedRunsOfTransformersTrainer trains like transformers.Trainer 5.17 and must end with the
+// same bits. The runs were recorded with reproducible numbers on a CPU of another vendor.
 func TestRecordedRunsOfTransformersTrainer(t *testing.T) {
 	testenv.RequireTorch(t)
 	const folder = "../../../shared/conformance/cases_reproducible/hf"
@@ -179,7 +179,8 @@ func replay(t *testing.T, dir string) {
 	compareWeights(t, m, golden.Load(t, filepath.Join(dir, "final.safetensors")))
 }
 
-// grouped is group_by_length, whose permutation Hugging Face draws from the global generator.
+// grouped is group_by_length, for which Hugging Face draws the permutation from the global
+// generator.
 func grouped(samples data.Slice[bert.Sample], batch int) data.Order {
 	var lengths []int
 	for _, s := range samples {
@@ -195,7 +196,7 @@ func grouped(samples data.Slice[bert.Sample], batch int) data.Order {
 	return data.GroupedByLength{Lengths: lengths, BatchSize: batch, Random: permutation}
 }
 
-// compareLogs compares the numbers that the model decides.
+// compareLogs compares the numbers that depend on the model.
 func compareLogs(t *testing.T, got []trainer.Logs, want []map[string]float64) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -235,8 +236,8 @@ func compareWeights(t *testing.T, m *bert.Classifier, final *golden.File) {
 	}
 }
 
-// zeroGradient tells which tensors get nothing but rounding noise, since a softmax does not change
-// when a constant is added.
+// zeroGradient reports whether the gradient of a tensor is nothing but rounding errors, because
+// adding a constant does not change a softmax.
 func zeroGradient(name string) bool {
 	ok, err := filepath.Match("bert.encoder.layer.*.attention.self.key.bias", name)
 	if err != nil {

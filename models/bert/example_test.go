@@ -15,8 +15,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// A model learns to tell texts that begin with token 7 from others; what it saved is loaded with a
-// new head.
+// A model learns to distinguish texts that begin with token 7 from others. The saved model is then
+// loaded with a new head.
 func Example() {
 	dir, err := os.MkdirTemp("", "bert")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// hezarCase is result.json of a forward and backward pass of Hezar's BertTextClassification.
+// hezarCase is the result.json of a forward and backward pass of Hezar's BertTextClassification.
 type hezarCase struct {
 	Model       struct{ Config map[string]any }
 	Init        struct{ Formula uint64 }
@@ -29,9 +29,9 @@ type hezarCase struct {
 	} `json:"gradient_stats"`
 }
 
-// TestHezarsClassifierIsTheSame compares with recorded passes of Hezar's model, whose weights a
-// formula gives. They were recorded on other code paths than the golden files; on those
-// internal/conformance holds them to the last bit.
+// TestHezarsClassifierIsTheSame compares with recorded passes of Hezar's model, whose weights are
+// computed by a formula. They were recorded with other CPU code paths than the golden files; with
+// the same code paths, internal/conformance compares them bit for bit.
 func TestHezarsClassifierIsTheSame(t *testing.T) {
 	testenv.RequireTorch(t)
 	const folder = "../../../shared/conformance/cases/hezar_forward"
@@ -49,7 +49,7 @@ func TestHezarsClassifierIsTheSame(t *testing.T) {
 	}
 }
 
-// hezarModel makes a model of Hezar's config.json, which has a name in the place of model_type.
+// hezarModel makes a model from Hezar's config.json, which has a name instead of a model_type.
 func hezarModel(t *testing.T, config map[string]any) *bert.Classifier {
 	t.Helper()
 	config["name"] = "bert_text_classification"
@@ -72,7 +72,7 @@ func hezarModel(t *testing.T, config map[string]any) *bert.Classifier {
 	return m
 }
 
-// TestHezarsFolderLoads reads what Hezar's Model.save wrote.
+// TestHezarsFolderLoads reads a folder written by Hezar's Model.save.
 func TestHezarsFolderLoads(t *testing.T) {
 	testenv.RequireTorch(t)
 	torch.SetThreads(1)
@@ -133,9 +133,8 @@ func compareHezar(t *testing.T, c hezarCase, g *golden.File) {
 	})
 }
 
-// formula fills a model without any generator, as the recorded passes were made: element i of
-// tensor t, in the order of names, is bound*(2u-1), where u is number i of a stream that begins at
-// seed and t.
+// formula fills a model without a generator, as for the recorded passes: element i of tensor t, in
+// the order of names, is bound*(2u-1), where u is number i of a stream that depends on seed and t.
 func formula(m any, seed uint64) {
 	state := nn.StateDict(m)
 	slices.SortFunc(state, func(a, b torch.Named) int { return strings.Compare(a.Name, b.Name) })
@@ -159,7 +158,7 @@ func formula(m any, seed uint64) {
 	})
 }
 
-// uniform is a number from 0 to 1: the upper 24 bits of what splitmix64 makes of x.
+// uniform returns a number from 0 to 1: the upper 24 bits of splitmix64(x).
 func uniform(x uint64) float64 {
 	x += 0x9E3779B97F4A7C15
 	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9

@@ -22,8 +22,8 @@ func TestSavedModelLoads(t *testing.T) {
 	})
 }
 
-// TestANewClassifierIsDrawnAsFromPretrainedDraws: transformers draws only what is missing, so the
-// same seed gives the same new classifier.
+// TestANewClassifierIsDrawnAsFromPretrainedDraws: transformers draws only missing weights, so the
+// same seed must give the same new classifier.
 func TestANewClassifierIsDrawnAsFromPretrainedDraws(t *testing.T) {
 	g := modeltest.Load(t, "bert")
 	base := newModel(t)
@@ -38,7 +38,7 @@ func TestANewClassifierIsDrawnAsFromPretrainedDraws(t *testing.T) {
 	}
 	modeltest.SameWeights(t, m, g.Fine)
 	if modeltest.Generator() != g.FineGenerator {
-		t.Error("the generator stands elsewhere than transformers' after from_pretrained")
+		t.Error("the generator has another state than transformers' after from_pretrained")
 	}
 	if got := report.Initialized; len(got) != 2 || got[0] != "classifier.weight" || got[1] != "classifier.bias" {
 		t.Errorf("newly initialized are %q, want the classifier", got)
@@ -72,7 +72,7 @@ func TestConfigSurvivesItsFile(t *testing.T) {
 		t.Errorf("the report is\n%s", s)
 	}
 	again := got.Config()
-	for _, key := range []string{"architectures", "dtype"} { // what Save adds
+	for _, key := range []string{"architectures", "dtype"} { // added by Save
 		delete(again.Extra, key)
 	}
 	if diff := cmp.Diff(m.Config(), again); diff != "" {
@@ -80,7 +80,8 @@ func TestConfigSurvivesItsFile(t *testing.T) {
 	}
 }
 
-// TestSettingsThatAreNotSupportedAreRefused: each would change what the model computes.
+// TestSettingsThatAreNotSupportedAreRefused checks settings that would change what the model
+// computes.
 func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 	modeltest.Refuses(t, "bert", map[string]string{
 		`"is_decoder": true`:                        "is_decoder is true; only false",

@@ -15,12 +15,12 @@ import (
 	"github.com/gotrainer/gotrainer/safetensors"
 )
 
-// A config.json that asks for much more than the weights beside it have is found out before it
-// takes memory.
+// A config.json for a much larger model than its weights is detected before memory is allocated for
+// it.
 func TestMemoryOfAConfigThatAsksForMuch(t *testing.T) {
 	testenv.RequireTorch(t)
 	testenv.SkipEmulated(t, "qemu keeps tables of the pages that are asked for")
-	_, err := bert.New(tiny()) // libtorch is loaded before anything is measured
+	_, err := bert.New(tiny()) // loads libtorch before anything is measured
 	require.NoError(t, err)
 	for _, layers := range []int{2_000_000_000, 512} {
 		dir := t.TempDir()

@@ -47,7 +47,8 @@ func New(c Config) (*Model, error) {
 
 func newModel(c Config, b transformer.Builder) *Model { return newEncoder(c, b, true) }
 
-// newEncoder makes a model; without a pooler it is that of transformers' add_pooling_layer=False.
+// newEncoder makes a model. Without a pooler, it is transformers' model with
+// add_pooling_layer=False.
 func newEncoder(c Config, b transformer.Builder, pooler bool) *Model {
 	o := c.LayerOptions()
 	m := &Model{

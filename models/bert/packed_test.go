@@ -26,8 +26,8 @@ type packs interface {
 	SetPaddingFree(on bool)
 }
 
-// classifiers are the three of packages bert, roberta and distilbert, and ways of theirs that
-// matter here.
+// classifiers returns the classifiers of packages bert, roberta and distilbert, and relevant
+// variants of them.
 func classifiers(t *testing.T, dropout float64) map[string]packs {
 	t.Helper()
 	torch.ManualSeed(3)
@@ -101,7 +101,7 @@ func TestWithoutPaddingClassifiersLearnTheSame(t *testing.T) {
 	})
 }
 
-// Other random numbers fall on the tokens, but as many of them: means agree.
+// Dropout hits other elements of the tokens, but the same number of them, so the means must agree.
 func TestDropoutWithoutPaddingHasTheSameDistribution(t *testing.T) {
 	testenv.RequireTorch(t)
 	torch.SetThreads(1)
@@ -128,7 +128,7 @@ func TestDropoutWithoutPaddingHasTheSameDistribution(t *testing.T) {
 		limit := torch.Values[float32](spread)
 		got, want := torch.Values[float32](packed), torch.Values[float32](padded)
 		for i, s := range torch.Values[float32](spreadPacked) {
-			assert.InDelta(t, want[i], got[i], 6*float64(limit[i])/20*1.42) // six standard deviations of a difference
+			assert.InDelta(t, want[i], got[i], 6*float64(limit[i])/20*1.42) // six standard deviations of the difference
 			assert.InEpsilon(t, limit[i], s, 0.3)
 		}
 	})

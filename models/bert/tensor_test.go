@@ -20,12 +20,12 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// plan divides attention by heads, and the feed-forward parts.
+// plan divides attention by heads, and the feed-forward layers.
 var plan = tensor.Plan{"*.self.*": tensor.Colwise, "*.intermediate.dense": tensor.Colwise,
 	"*.output.dense": tensor.Rowwise}
 
-// Each process has some heads and a part of the feed-forward features, and what the model computes
-// stays what it was, but for the order of sums.
+// Each process has some of the heads and of the feed-forward features. The model must compute the
+// same, except for the order of sums.
 func TestHeadsAndFeedForwardAreDivided(t *testing.T) {
 	testenv.RequireTorch(t)
 	compute := func(ctx context.Context, g *dist.Group, fused bool) (values []float64, err error) {
@@ -57,7 +57,7 @@ func TestHeadsAndFeedForwardAreDivided(t *testing.T) {
 		if err := p.Summon(ctx); err != nil {
 			return nil, err
 		}
-		torch.NoGrad(func() { // with the whole model, which each rank runs by itself
+		torch.NoGrad(func() { // after gathering, each rank runs the whole model on its own
 			values = append(values, torch.Values[float64](m.Forward(ids, torch.Tensor{}, torch.Tensor{}))...)
 		})
 		return values, nil
@@ -72,7 +72,7 @@ func TestHeadsAndFeedForwardAreDivided(t *testing.T) {
 			}
 			for i := range want {
 				if d := got[i] - want[i]; !(d < 1e-12 && d > -1e-12) {
-					return fmt.Errorf("logits, norm and logits of the whole model are %v, undivided %v", got, want)
+					return fmt.Errorf("logits, norm and logits of the whole model are %v, without division %v", got, want)
 				}
 			}
 			return nil
@@ -82,8 +82,8 @@ func TestHeadsAndFeedForwardAreDivided(t *testing.T) {
 	}
 }
 
-// A layer has two sums in a forward pass, behind attention and the feed-forward part, and two in a
-// backward pass, in front of them: query, key and value share one.
+// A layer has two all-reduces in the forward pass, after attention and after the feed-forward
+// layers, and two in the backward pass, before them: query, key and value share one.
 func TestAttentionIsOneSumInEachDirection(t *testing.T) {
 	testenv.RequireTorch(t)
 	path := filepath.Join(t.TempDir(), "trace.json")
@@ -110,12 +110,12 @@ func TestAttentionIsOneSumInEachDirection(t *testing.T) {
 	}
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
-	assert.Equal(t, 8, strings.Count(string(text), `"_c10d_functional::all_reduce_"`), "of two layers")
+	assert.Equal(t, 8, strings.Count(string(text), `"_c10d_functional::all_reduce_"`), "four for each of two layers")
 }
 
 func TestHeadsThatDoNotDivideAreRefused(t *testing.T) {
 	testenv.RequireTorch(t)
-	m := newClassifier(t, tiny()) // of three heads
+	m := newClassifier(t, tiny()) // it has three heads
 	for rank, err := range ranktest.Together(t, 2, nil, func(ctx context.Context, g *dist.Group) error {
 		_, err := tensor.Parallelize(ctx, g, m, plan)
 		return err

@@ -62,7 +62,7 @@ func TestLabelsAreTheTokensThatAreNoPadding(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []int64{7, 19, none, none, none, 2, 3, none, none, none, 6, 19}, b.Labels.Values,
 		"a text's own end counts, although it is the token that fills batches up")
-	assert.EqualValues(t, 1+2+2, task.CountItems(b), "the first token of a text follows none")
+	assert.EqualValues(t, 1+2+2, task.CountItems(b), "the first token of a text is not predicted")
 	assert.EqualValues(t, 2+2+2, newTask(t, causallm.TaskOptions{CountFirstToken: true}).CountItems(b))
 	all, nonPadding := task.CountTokens(b)
 	assert.EqualValues(t, [2]int64{12, 8}, [2]int64{all, nonPadding})
@@ -85,7 +85,7 @@ func TestLossIsTheMeanOverTheWindow(t *testing.T) {
 		b, err = task.Collate([]causallm.Sample{sample(1), sample(4)})
 		require.NoError(t, err)
 		loss := task.Loss(engine.ForwardPass{}, b).Value.Item()
-		assert.False(t, math.IsNaN(loss), "of texts in which nothing is to be guessed")
+		assert.False(t, math.IsNaN(loss), "no text has tokens to predict")
 		assert.Zero(t, loss)
 	})
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// A small Llama learns to translate numbers, from random weights. Evaluations have it write behind the
-// prompts of their samples.
+// A small Llama with random weights learns to translate numbers. In evaluations it continues the
+// prompts of the samples.
 func Example() {
 	words := strings.Fields("zero one two three four five six seven eight nine")
 	foreign := strings.Fields("null eins zwei drei vier fünf sechs sieben acht neun")

@@ -43,7 +43,7 @@ type Batch struct {
 	Targets []string
 }
 
-// prompts are the tokens before the answers of a batch.
+// prompts returns the tokens before the answers in a batch.
 func (t *Task) prompts(b Batch) (inputs.Batch, error) {
 	texts := make([]inputs.Text, b.InputIDs.Rows)
 	for i := range texts {

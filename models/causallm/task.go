@@ -39,7 +39,7 @@ type Task struct {
 	pass    engine.ForwardPass // of Predict's last call
 }
 
-// evaluation is what a Task embeds.
+// evaluation is embedded in Task.
 type evaluation = writing.Evaluation
 
 var (
@@ -100,7 +100,7 @@ func (t *Task) LossOf(p engine.ForwardPass, o engine.Outputs) engine.Loss {
 	if p.Items > 0 {
 		return engine.PerItem(sum.DivScalar(float64(p.Items)), o.Rows)
 	}
-	count := next.NeScalar(inputs.IgnoreIndex).Sum(torch.DefaultDType).Clamp(1, nil) // of none the loss is 0
+	count := next.NeScalar(inputs.IgnoreIndex).Sum(torch.DefaultDType).Clamp(1, nil) // without labels the loss is 0
 	return engine.Mean(sum.Div(count), o.Rows)
 }
 
@@ -111,7 +111,8 @@ func (t *Task) Observe(b Batch, _ engine.Outputs) {
 	}
 	prompts, err := t.prompts(b)
 	if err != nil {
-		panic(torch.Errorf("causallm.Task.Observe", torch.ErrInvalid, "%v", err)) // which ends the evaluation with this error
+		// This panic ends the evaluation with the error.
+		panic(torch.Errorf("causallm.Task.Observe", torch.ErrInvalid, "%v", err))
 	}
 	t.Score(t.pass, prompts, b.Targets)
 }

@@ -28,7 +28,7 @@ import (
 
 const none = inputs.IgnoreIndex
 
-// observe has a task evaluate a batch.
+// observe evaluates a batch with a task.
 func observe(t *testing.T, task *causallm.Task, samples ...causallm.Sample) error {
 	t.Helper()
 	b, err := task.Collate(samples)
@@ -38,7 +38,8 @@ func observe(t *testing.T, task *causallm.Task, samples ...causallm.Sample) erro
 	})
 }
 
-// TestEvaluationsContinueWhatIsInFrontOfTheLastAnswer, and compare with Target.
+// TestEvaluationsContinueWhatIsInFrontOfTheLastAnswer also checks that the results are compared
+// with Target.
 func TestEvaluationsContinueWhatIsInFrontOfTheLastAnswer(t *testing.T) {
 	var prompts inputs.Batch
 	task := newTask(t, causallm.TaskOptions{Metrics: []metrics.Metric[string]{&metrics.ExactMatch{}},
@@ -62,7 +63,7 @@ func TestEvaluationsContinueWhatIsInFrontOfTheLastAnswer(t *testing.T) {
 	err := observe(t, task, answer("right", []int64{none, 8}, 7, 8), sample(1, 2))
 	require.ErrorContains(t, err, "causallm: sample 1 of the batch: it has no prompt to write behind")
 	err = observe(t, newTask(t, causallm.TaskOptions{}), sample(1, 2))
-	require.NoError(t, err, "without Write nothing is asked for")
+	require.NoError(t, err, "without Write, samples need no prompts")
 
 	m, err := auto.NewCausalLM(gpt2.Config{VocabSize: 20, MaxPositions: 8, HiddenSize: 8, NumLayers: 1, NumHeads: 2}, nil)
 	require.NoError(t, err)
@@ -72,7 +73,7 @@ func TestEvaluationsContinueWhatIsInFrontOfTheLastAnswer(t *testing.T) {
 	require.ErrorContains(t, err, "the model has no tokenizer")
 }
 
-// writer is a model of words, in a folder with a generation_config.json.
+// writer returns a model with a vocabulary of words, in a folder with a generation_config.json.
 func writer(t *testing.T, file string) *auto.CausalLanguageModel {
 	t.Helper()
 	testenv.RequireTorch(t)
@@ -92,7 +93,7 @@ func writer(t *testing.T, file string) *auto.CausalLanguageModel {
 	return m
 }
 
-// TestAnEvaluationWritesWhatGenerateDoes, in batches.
+// TestAnEvaluationWritesWhatGenerateDoes compares texts generated in batches.
 func TestAnEvaluationWritesWhatGenerateDoes(t *testing.T) {
 	m := writer(t, `{"max_length": 14, "repetition_penalty": 1.2}`)
 	prompts := []string{"the", "quick brown", "a dog"}
@@ -127,7 +128,7 @@ func TestAnEvaluationWritesWhatGenerateDoes(t *testing.T) {
 	}
 }
 
-// TestCompletionsAreLearnedWithTheirEnd, and prompts are not.
+// TestCompletionsAreLearnedWithTheirEnd also checks that prompts have no labels.
 func TestCompletionsAreLearnedWithTheirEnd(t *testing.T) {
 	m := writer(t, `{}`)
 	s, err := m.EncodeCompletion("the föx", " jumps")
@@ -148,10 +149,10 @@ func TestCompletionsAreLearnedWithTheirEnd(t *testing.T) {
 	s, err = m.EncodeCompletion("the lazy dog", " x y z v w x y z v w x y z")
 	require.NoError(t, err)
 	assert.Len(t, s.InputIDs, 24, "what the model takes")
-	assert.NotEqualValues(t, 0, s.InputIDs[23], "what was cut has no end")
+	assert.NotEqualValues(t, 0, s.InputIDs[23], "a sample that was cut has no end token")
 }
 
-// TestEvaluationsInLowPrecisionWrite, with past keys and values of the weights' type.
+// TestEvaluationsInLowPrecisionWrite: the cached keys and values have the dtype of the weights.
 func TestEvaluationsInLowPrecisionWrite(t *testing.T) {
 	tok := writer(t, `{}`).Tokenizer
 	for _, kind := range []string{"llama", "gemma2", "mistral"} {

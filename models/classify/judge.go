@@ -9,7 +9,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// judge is what a task does with logits and labels, whatever they belong to: the loss, and the
+// judge handles logits and labels independently of the kind of input: it computes the loss and the
 // metrics of an evaluation.
 type judge struct {
 	head         Head
@@ -21,7 +21,7 @@ type judge struct {
 	shared   engine.Observations[judged] // the same of all processes, where they share it out
 }
 
-// judged is what was predicted for a sample, and its labels; a class is a number, too. It is empty
+// judged holds the predictions and labels of one sample; classes are stored as numbers. It is empty
 // if the sample's label is ignored.
 type judged struct{ Got, Want []float64 }
 
@@ -165,7 +165,7 @@ func (j *judge) note() {
 // AddObserved adds what TakeObserved returned on some process.
 func (j *judge) AddObserved(part []byte) error { return j.shared.AddObserved(part) }
 
-// tell waits for the device and tells what was predicted of the samples that were observed.
+// tell waits for the device and calls to with each prediction of the observed samples.
 func (j *judge) tell(to func(sample int, got, want float64)) {
 	first := 0
 	for _, o := range j.observed {

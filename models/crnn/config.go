@@ -49,7 +49,7 @@ type Config struct {
 
 var hezarChannels = []int64{64, 128, 256, 256, 512, 512, 512}
 
-// blank is CTC's class for "nothing new here".
+// blank is CTC's class for "no new character".
 const blank = 0
 
 func (c Config) resolved() (Config, error) {
@@ -100,10 +100,10 @@ func (c Config) resolved() (Config, error) {
 // can have, less one for each character that repeats the previous one.
 func (c Config) Frames() int64 { return c.ImageWidth / 4 }
 
-// pixels is the number of values of one picture.
+// pixels returns the number of values of an image.
 func (c Config) pixels() int { return int(c.Channels * c.ImageHeight * c.ImageWidth) }
 
-// index maps each character to its class, the later of two.
+// index maps each character to its class. If a character occurs twice, the later class is used.
 func (c Config) index() map[string]int64 {
 	index := make(map[string]int64, len(c.Charset))
 	for i, t := range c.Charset {
@@ -112,7 +112,7 @@ func (c Config) index() map[string]int64 {
 	return index
 }
 
-// encode returns the classes of a text, or an error that names the first character without one.
+// encode returns the classes of a text, or an error that names the first character that has none.
 func encode(index map[string]int64, text string) ([]int64, error) {
 	ids := make([]int64, 0, len(text))
 	for _, r := range text {
@@ -125,7 +125,7 @@ func encode(index map[string]int64, text string) ([]int64, error) {
 	return ids, nil
 }
 
-// checkLabel refuses a label that cannot be aligned with the frames of a picture.
+// checkLabel returns an error for a label that cannot be aligned with the frames of an image.
 func (c Config) checkLabel(ids []int64) error {
 	need := int64(len(ids))
 	for i := 1; i < len(ids); i++ {
@@ -143,7 +143,7 @@ func (c Config) checkLabel(ids []int64) error {
 	return nil
 }
 
-// file is config.json, in Hezar's names where it has them.
+// file is the content of config.json, with Hezar's keys if it has the setting.
 type file struct {
 	Name          string            `json:"name"`
 	ID2Label      map[string]string `json:"id2label"`
@@ -166,7 +166,7 @@ type file struct {
 const (
 	configName = "config.json"
 	kindName   = "crnn_image2text"
-	maxConfig  = 4 << 20 // far above any
+	maxConfig  = 4 << 20 // far above the size of any config file
 )
 
 // WriteConfig writes config.json into dir.
@@ -198,7 +198,7 @@ func ReadConfig(dir string) (Config, error) {
 	return parseConfig(text, path)
 }
 
-// parseConfig reads the text of a file, whose path is for messages.
+// parseConfig decodes the content of a config file. path is for errors.
 func parseConfig(text []byte, path string) (Config, error) {
 	var f file
 	if err := json.Unmarshal(text, &f); err != nil {
@@ -235,8 +235,8 @@ func parseConfig(text []byte, path string) (Config, error) {
 	return c, nil
 }
 
-// map2SeqIn is the height of a column of features: the channels of the last convolution times the
-// height after four halvings.
+// map2SeqIn returns the number of features of a column: the channels of the last convolution times
+// the height after four halvings.
 func (c Config) map2SeqIn() int64 {
 	return c.ConvChannels[len(c.ConvChannels)-1] * (c.ImageHeight / 16)
 }

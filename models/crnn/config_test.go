@@ -89,7 +89,7 @@ func TestPicturesMayHaveAnyWidth(t *testing.T) {
 	require.NoError(t, err)
 	y := m.Forward(torch.Randn(1, 1, 32, 126))
 	require.Equal(t, m.Config().Frames(), y.Size(0))
-	require.EqualValues(t, 31, y.Size(0), "126 halved twice, as PyTorch's poolings do")
+	require.EqualValues(t, 31, y.Size(0), "126 halved twice and rounded down, as in PyTorch's pooling")
 }
 
 func TestClassesMayHaveOneText(t *testing.T) {
@@ -99,7 +99,7 @@ func TestClassesMayHaveOneText(t *testing.T) {
 	require.Equal(t, "aba", m.Text([]int64{1, 2, 3}))
 	b, err := crnn.NewTask(m).Collate([]crnn.Sample{{Pixels: make([]float32, 32*128), Text: "ab"}})
 	require.NoError(t, err)
-	require.Equal(t, []int64{3, 2}, b.Targets, "the later class is learnt, as by Hezar")
+	require.Equal(t, []int64{3, 2}, b.Targets, "the later class counts, as in Hezar")
 	dir := t.TempDir()
 	require.NoError(t, m.Config().WriteConfig(dir))
 	got, err := crnn.ReadConfig(dir)
@@ -116,7 +116,7 @@ func TestInitFromScratchKeepsSignalsAlive(t *testing.T) {
 	}
 	nn.SetTraining(m, false)
 	x := torch.Randn(4, 1, 32, 128)
-	spread := func() float64 { // how far the outputs for different pictures lie apart
+	spread := func() float64 { // how much the outputs for different images differ
 		y := m.Forward(x)
 		return y.Sub(y.MeanDim([]int64{1}, true, torch.DefaultDType)).Std(true).Item()
 	}

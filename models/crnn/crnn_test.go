@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m))
 }
 
-// recorded is testdata/crnn.json, made by Hezar's own class.
+// recorded is the content of testdata/crnn.json, made by Hezar's own class.
 type recorded struct {
 	Charset         []string           `json:"charset"`
 	Parameters      []string           `json:"parameters"`
@@ -67,7 +67,7 @@ func load(t *testing.T) (recorded, *crnn.Model) {
 func TestSameSeedGivesHezarsWeights(t *testing.T) {
 	r, m := load(t)
 	if got := sum(torch.DefaultGenerator(torch.CPU).State()); got != r.GeneratorSHA256 {
-		t.Errorf("the generator stands elsewhere than Hezar's after the model was made")
+		t.Errorf("the generator has another state than Hezar's after the model was made")
 	}
 	var names []string
 	for _, p := range nn.Params(m) {
@@ -120,8 +120,9 @@ func TestForwardBackwardAndReadingAreHezars(t *testing.T) {
 		if testenv.SameBits() && sum(grad.Bytes()) != r.GradSHA256[p.Name] {
 			t.Errorf("the gradient of %s has other bits than Hezar's", p.Name)
 		}
+		// Before a batch norm, the gradient of a bias consists of rounding errors only.
 		if got, want := grad.ToDType(torch.Float64).Norm(2).Item(),
-			r.GradNorms[p.Name]; math.Abs(got-want) > 1e-6+1e-4*want { // before a batch norm a bias has none but noise
+			r.GradNorms[p.Name]; math.Abs(got-want) > 1e-6+1e-4*want {
 			t.Errorf("the gradient of %s has norm %g, want %g", p.Name, got, want)
 		}
 	}

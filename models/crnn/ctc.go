@@ -8,8 +8,9 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// batchLoss is CTC loss of log-probabilities, [frames, rows, classes], and the labels of a batch,
-// averaged as Hezar's. The lengths go to libtorch as numbers, so that nothing is read back.
+// batchLoss returns the CTC loss of log-probabilities, [frames, rows, classes], for the labels of a
+// batch, averaged as in Hezar. The lengths are passed to libtorch as numbers, so that nothing has
+// to be read back from the device.
 func batchLoss(p engine.ForwardPass, logProbs torch.Tensor, b Batch) torch.Tensor {
 	frames, classes := logProbs.Size(0), logProbs.Size(2)
 	checkTargets(b, classes)
@@ -23,8 +24,8 @@ func batchLoss(p engine.ForwardPass, logProbs torch.Tensor, b Batch) torch.Tenso
 		b.Lengths, blank, mean, true)[0]
 }
 
-// lossInputs are the targets and, where all that CTC loss takes can lie on the device, their
-// lengths and those of the pictures.
+// lossInputs returns the targets and, if all inputs of the CTC loss can be on the device, the
+// lengths of the labels and of the images.
 func lossInputs(p engine.ForwardPass, b Batch, frames int64) []torch.Tensor {
 	if p.Device.IsCUDA() && cuDNNTakes(b.Lengths, frames) {
 		counts := slices.Repeat([]int32{int32(frames)}, len(b.Lengths))
@@ -35,20 +36,21 @@ func lossInputs(p engine.ForwardPass, b Batch, frames int64) []torch.Tensor {
 	return []torch.Tensor{engine.Input(p, b.Targets)}
 }
 
-// cuDNNTakes reports whether cuDNN's kernel is made for labels of these lengths. It is deterministic
-// and takes everything from the device; libtorch's own copies the lengths there and waits.
+// cuDNNTakes reports whether cuDNN's kernel supports labels of these lengths. It is deterministic
+// and reads all inputs from the device, whereas libtorch's own kernel copies the lengths there and
+// waits.
 func cuDNNTakes(lengths []int64, frames int64) bool {
 	return !slices.ContainsFunc(lengths, func(n int64) bool { return n < 1 || n > 255 || n > frames })
 }
 
-// meanOfLosses is what ctc_loss of libtorch makes of the losses of pictures, [rows]: infinite ones
-// count as 0, each is divided by the length of its label, and then they are averaged.
+// meanOfLosses reduces the losses of images, [rows], like libtorch's ctc_loss: infinite ones become
+// 0, each is divided by the length of its label, and the results are averaged.
 func meanOfLosses(losses, lengths torch.Tensor) torch.Tensor {
 	losses = torch.Where(losses.IsInf(), losses.ZerosLike(), losses)
 	return losses.Div(lengths.ToDType(losses.DType())).Mean(torch.DefaultDType)
 }
 
-// checkTargets refuses what the kernels would read beyond their memory for.
+// checkTargets panics for targets with which the kernels would read invalid memory.
 func checkTargets(b Batch, classes int64) {
 	total, shortest := int64(0), int64(0)
 	for _, n := range b.Lengths {

@@ -15,7 +15,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// labels are of 6 frames: the third has too many repeated classes for them, so that its loss is infinite.
+// labels are for 6 frames. The third has too many repeated classes for them, so its loss is
+// infinite.
 var labels = Batch{Targets: []int64{1, 2, 3, 3, 2, 2, 2, 2, 2}, Lengths: []int64{3, 2, 4}}
 
 func TestLossOfABatchHasTheBitsOfLibtorchsWithTensors(t *testing.T) {
@@ -94,7 +95,7 @@ func TestLossOfABatchOnAGPUIsThatOfTheCPU(t *testing.T) {
 	})
 }
 
-// The labels of licence plates have one length, so that all batches are of one kind.
+// The labels of licence plates have the same length, so that all batches are of the same kind.
 func TestGraphsOfACRNNHaveTheBitsOfTheRunWithout(t *testing.T) {
 	testenv.RequireCUDA(t)
 	run := func(g engine.Graphs) (bits string, warnings []string) {

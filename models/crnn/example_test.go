@@ -19,7 +19,7 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// A model learns to tell a vertical bar from a horizontal one.
+// A model learns to distinguish a vertical bar from a horizontal one.
 func Example() {
 	check := func(err error) {
 		if err != nil {

@@ -36,7 +36,7 @@ func (m *Model) InitFromScratch() {
 	})
 }
 
-// initLSTM draws one parameter; its rows are those of the input, forget, cell and output gates.
+// initLSTM draws one parameter, whose rows belong to the input, forget, cell and output gates.
 func initLSTM(p torch.Named, hidden int64) {
 	gate := func(i int64) torch.Tensor { return p.Tensor.Narrow(0, i*hidden, hidden) }
 	for i := range int64(4) {

@@ -25,6 +25,6 @@ func TestAMirroredModelReadsMirroredPictures(t *testing.T) {
 		m.Mirror()
 		assert.True(t, m.Forward(x.Flip(3)).AllClose(want, 1e-5, 1e-6, false))
 		m.Mirror()
-		assert.True(t, m.Forward(x).Flip(0).Equal(want), "twice is not at all")
+		assert.True(t, m.Forward(x).Flip(0).Equal(want), "mirroring twice changes nothing")
 	})
 }

@@ -22,7 +22,7 @@ type Model struct {
 	Dropout    *nn.Dropout   `module:"dropout"` // not in Hezar, without parameters
 
 	config Config
-	index  map[string]int64 // class of each character
+	index  map[string]int64 // the class of each character
 }
 
 // New makes a model with random weights, drawn from the default generator as in Hezar.
@@ -150,7 +150,8 @@ func (m *Model) Forward(x torch.Tensor) torch.Tensor {
 	x = m.Dropout.Forward(m.RNN1.Forward(x))
 	x = m.Dropout.Forward(m.RNN2.Forward(x))
 	x = m.Classifier.Forward(x)
-	if x.DType() != torch.Float32 { // under autocast: 8 bits are too few for probabilities
+	// Under autocast, x has 8 significant bits, which are too few for probabilities.
+	if x.DType() != torch.Float32 {
 		x = x.ToDType(torch.Float32)
 	}
 	return x.LogSoftmax(2, torch.DefaultDType)

@@ -75,10 +75,10 @@ func OpenPictures(files []File, c Config, o PictureOptions) (data.Dataset[Pictur
 	}
 	close(next)
 	wait.Wait()
-	return sift(files, pictures, errs, o.SkipBad)
+	return collect(files, pictures, errs, o.SkipBad)
 }
 
-func sift(files []File, pictures []Picture, errs []error, skip func(File, error)) (data.Dataset[Picture], error) {
+func collect(files []File, pictures []Picture, errs []error, skip func(File, error)) (data.Dataset[Picture], error) {
 	var good []Picture
 	bad := &BadPicturesError{Total: len(files)}
 	for i, err := range errs {
@@ -152,7 +152,7 @@ func (c Config) Samples(d data.Dataset[Picture]) (data.Dataset[Sample], error) {
 	}), nil
 }
 
-// normalizer returns the function that writes a picture as the numbers the model sees.
+// normalizer returns the function that converts an image to the numbers that the model sees.
 func (c Config) normalizer() (func(dst []float32, image *vision.Image) error, error) {
 	if c.Standardize {
 		return func(dst []float32, image *vision.Image) error {
@@ -166,5 +166,5 @@ func (c Config) normalizer() (func(dst []float32, image *vision.Image) error, er
 	return n.Normalize, nil
 }
 
-// standardizeFloor keeps the noise of a picture without contrast small.
+// standardizeFloor prevents the noise in an image without contrast from being amplified too much.
 const standardizeFloor = 4

@@ -67,7 +67,7 @@ func (m *Model) ReadPictures(pictures ...any) ([]Reading, error) {
 // frame, repeats merged, blanks left out.
 func (m *Model) readings(logProbs torch.Tensor) []Reading {
 	_, classes := logProbs.MaxDim(2, false)
-	// normalised once more, as Hezar does
+	// Normalized again, as Hezar does.
 	best, _ := logProbs.Permute(1, 0, 2).Softmax(2, torch.DefaultDType).MaxDim(2, false)
 	frames, rows := int(classes.Size(0)), int(classes.Size(1))
 	ids := torch.Values[int64](classes)
@@ -115,7 +115,7 @@ func (m *Model) ReadRows(logProbs torch.Tensor) (readings []Reading) {
 // its label, then averaged over rows. A row whose label cannot be aligned counts as 0.
 func (m *Model) Loss(logProbs, labels torch.Tensor) torch.Tensor { return ctc(logProbs, labels, blank) }
 
-// ctc is Loss of labels that padding fills up.
+// ctc is like Loss, for padded labels.
 func ctc(logProbs, labels torch.Tensor, padding float64) torch.Tensor {
 	frames := slices.Repeat([]int64{logProbs.Size(0)}, int(logProbs.Size(1)))
 	counts := labels.NeScalar(padding)
@@ -123,9 +123,9 @@ func ctc(logProbs, labels torch.Tensor, padding float64) torch.Tensor {
 		torch.Int64), blank, torch.ReductionMean, true)
 }
 
-// turned makes of a label what the model learns, and of what it has learnt the label: turning
-// digits round undoes itself.
-func (m *Model) turned(label string) string {
+// reversed converts a label to the form that the model learns, or back: reversing the digits twice
+// restores the label.
+func (m *Model) reversed(label string) string {
 	if !m.config.ReverseDigits {
 		return label
 	}
@@ -141,5 +141,5 @@ func (m *Model) Text(label []int64) string {
 			b.WriteString(m.config.Charset[id])
 		}
 	}
-	return m.turned(b.String())
+	return m.reversed(b.String())
 }

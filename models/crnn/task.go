@@ -56,13 +56,13 @@ type task struct {
 	model   *Model
 	metrics []metrics.Metric[string]
 
-	// of batches
+	// of the batches
 	pixels  data.Buffers[float32]
 	numbers data.Buffers[int64]
 	texts   data.Buffers[string]
 }
 
-// reading is what was read in a picture, and what it says.
+// reading is the text read in an image, and the expected text.
 type reading struct{ Got, Want string }
 
 func (t *task) Model() any                   { return t.model }
@@ -77,7 +77,7 @@ func (t *task) Collate(samples []Sample) (Batch, error) {
 			return Batch{}, fmt.Errorf("picture %d of the batch (%q) has %d values; the model wants %d x %d x %d = %d",
 				i, s.Text, len(s.Pixels), c.Channels, c.ImageHeight, c.ImageWidth, c.pixels())
 		}
-		ids, err := encode(t.model.index, t.model.turned(s.Text))
+		ids, err := encode(t.model.index, t.model.reversed(s.Text))
 		if err != nil {
 			return Batch{}, fmt.Errorf("picture %d of the batch, label %q: %w", i, s.Text, err)
 		}
@@ -96,7 +96,7 @@ func (t *task) Recycle(b Batch) {
 }
 
 // Predict returns the log-probabilities, [rows, frames, classes], and the labels, [rows, length],
-// which [engine.IgnoreIndex] fills up.
+// padded with [engine.IgnoreIndex].
 func (t *task) Predict(p engine.ForwardPass, b Batch) engine.Outputs {
 	labels := make([]int64, 0, len(b.Targets))
 	longest, rest := slices.Max(b.Lengths), b.Targets
@@ -113,12 +113,12 @@ func (t *task) Predict(p engine.ForwardPass, b Batch) engine.Outputs {
 	}
 }
 
-// LossOf is the loss of what Predict returned, with the bits of Loss.
+// LossOf returns the loss of the outputs of Predict, bit for bit the same as Loss.
 func (t *task) LossOf(_ engine.ForwardPass, o engine.Outputs) engine.Loss {
 	return engine.Mean(ctc(o.Logits[0].Permute(1, 0, 2), o.Labels[0], engine.IgnoreIndex), o.Rows)
 }
 
-// Observe reads the pictures of a batch of an evaluation.
+// Observe reads the images of an evaluation batch.
 func (t *task) Observe(b Batch, o engine.Outputs) {
 	for i, r := range t.model.readings(o.Logits[0].Permute(1, 0, 2)) {
 		t.Note(reading{r.Text, b.Texts[i]})
@@ -134,9 +134,10 @@ func (t *task) Metrics() map[string]float64 {
 	return engine.Results(t.metrics)
 }
 
-// ValidateOptions refuses label smoothing: CTC sums over all alignments of a label with the frames,
-// so no frame has a class whose probability could be spread over the others. A loss of somebody
-// else's takes the labels of Predict, which Inputs does not list.
+// ValidateOptions returns an error for label smoothing: CTC sums over all alignments of a label
+// with the frames, so no frame has a class whose probability could be spread over the others. It
+// also returns an error for a custom loss with CUDA graphs, because a custom loss takes the labels
+// of Predict, which Inputs does not list.
 func (t *task) ValidateOptions(o engine.Options) error {
 	if o.LabelSmoothing != 0 {
 		return fmt.Errorf("crnn: Options.LabelSmoothing is %g; want 0: CTC knows no label of a frame that could be "+
@@ -149,11 +150,11 @@ func (t *task) ValidateOptions(o engine.Options) error {
 	return nil
 }
 
-// Inputs lists what Loss takes. Batches are of one kind where their labels have the same total
-// length, as those of licence plates of one form.
+// Inputs lists the inputs of Loss. Batches are of the same kind if their labels have the same total
+// length, as those of licence plates of the same format.
 func (t *task) Inputs(p engine.ForwardPass, b Batch) {
 	t.pictures(p, b)
-	checkTargets(b, int64(len(t.model.config.Charset))) // a graph does not come to Loss
+	checkTargets(b, int64(len(t.model.config.Charset))) // a replayed graph does not call Loss, which would check them
 	lossInputs(p, b, t.model.config.Frames())
 }
 

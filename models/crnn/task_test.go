@@ -18,7 +18,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// written are pictures of noise with labels of different lengths, one of them empty.
+// written returns images of noise with the given labels.
 func written(texts ...string) data.Slice[crnn.Sample] {
 	out := make(data.Slice[crnn.Sample], len(texts))
 	for i, text := range texts {

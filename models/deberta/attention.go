@@ -9,23 +9,25 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// SelfAttention is DisentangledSelfAttention. Its scores are of the products of what attends and what
-// is attended to, and of each with the distance.
+// SelfAttention is DisentangledSelfAttention. Its scores are products of queries and keys, to which
+// it adds products of each with the embedding of the distance.
 type SelfAttention struct {
 	Query      *nn.Linear  `module:"query_proj"`
 	Key        *nn.Linear  `module:"key_proj"`
 	Value      *nn.Linear  `module:"value_proj"`
-	PosDropout *nn.Dropout `module:"pos_dropout"`    // of the embeddings of distances; nil: there are none
-	PosKey     *nn.Linear  `module:"pos_key_proj"`   // for what attends; nil: Key is, or there is no such score
-	PosQuery   *nn.Linear  `module:"pos_query_proj"` // for what is attended to; the same with Query
-	Dropout    *nn.Dropout `module:"dropout"`
+	PosDropout *nn.Dropout `module:"pos_dropout"` // of the embeddings of distances; nil without relative attention
+	// multiplied with the queries; nil if Key does it, or if there is no such score
+	PosKey *nn.Linear `module:"pos_key_proj"`
+	// multiplied with the keys; nil if Query does it, or if there is no such score
+	PosQuery *nn.Linear  `module:"pos_query_proj"`
+	Dropout  *nn.Dropout `module:"dropout"`
 
 	heads    int64
 	c2p, p2c bool
 }
 
-// distances are the embeddings of distances, [2·span, hidden], and which of them are those of two
-// tokens, [1, L, L]: ahead of what attends, and back from what is attended to.
+// distances holds the embeddings of relative positions, [2·span, hidden], and indices into them for
+// each pair of tokens, [1, L, L]: ahead from the query to the key, back from the key to the query.
 type distances struct{ embeddings, ahead, back torch.Tensor }
 
 func newSelfAttention(c Config, b transformer.Builder) *SelfAttention {
@@ -45,8 +47,8 @@ func newSelfAttention(c Config, b transformer.Builder) *SelfAttention {
 	return s
 }
 
-// Forward maps [B, L, hidden] to the same shape. Scores do not count where masked, [B, 1, L, L], is
-// true.
+// Forward maps [B, L, hidden] to the same shape. masked, [B, 1, L, L], is true for scores that are
+// left out.
 func (s *SelfAttention) Forward(x, masked torch.Tensor, d distances) torch.Tensor {
 	shape := x.Shape()
 	batch, length := shape[0], shape[1]
@@ -65,15 +67,15 @@ func (s *SelfAttention) Forward(x, masked torch.Tensor, d distances) torch.Tenso
 	return out.View(shape...)
 }
 
-// split makes [B·heads, L, E] of [B, L, hidden].
+// split reshapes [B, L, hidden] to [B·heads, L, E].
 func (s *SelfAttention) split(x torch.Tensor) torch.Tensor {
 	shape := x.Shape()
 	return x.View(shape[0], shape[1], s.heads, -1).Permute(0, 2, 1, 3).Contiguous().
 		View(shape[0]*s.heads, shape[1], shape[2]/s.heads)
 }
 
-// scale is what each product is divided by, in the dtype of the queries: the root of their size, once
-// for each kind of score.
+// scale returns the divisor of each product, in the dtype of the query: the square root of the head
+// size times the number of kinds of scores.
 func (s *SelfAttention) scale(query torch.Tensor) torch.Tensor {
 	kinds := int64(1)
 	for _, on := range []bool{s.c2p, s.p2c} {
@@ -85,7 +87,7 @@ func (s *SelfAttention) scale(query torch.Tensor) torch.Tensor {
 	return torch.TensorOptions{DType: query.DType()}.Full(float64(root))
 }
 
-// bias is what distances add to the scores, [B·heads, L, L].
+// bias returns the scores that relative positions add, [B·heads, L, L].
 func (s *SelfAttention) bias(query, key, scale torch.Tensor, d distances) (sum torch.Tensor) {
 	groups, length := query.Size(0), query.Size(1)
 	x := s.PosDropout.Forward(d.embeddings).Unsqueeze(0)
@@ -95,11 +97,11 @@ func (s *SelfAttention) bias(query, key, scale torch.Tensor, d distances) (sum t
 		}
 		return s.split(own.Forward(x)).Repeat(groups/s.heads, 1, 1)
 	}
-	pick := func(products, at torch.Tensor) torch.Tensor { // those of the distances
+	pick := func(products, at torch.Tensor) torch.Tensor { // selects the products for each pair's distance
 		return products.Gather(-1, at.Expand(groups, length, length))
 	}
 	var positions, queries torch.Tensor
-	if s.PosKey == nil && s.PosQuery == nil { // both are computed, the query first, whichever is used
+	if s.PosKey == nil && s.PosQuery == nil { // both are computed, the query first, even if only one is used
 		queries = project(nil, s.Query)
 		positions = project(nil, s.Key)
 	} else {
@@ -123,7 +125,8 @@ func (s *SelfAttention) bias(query, key, scale torch.Tensor, d distances) (sum t
 	return sum
 }
 
-// distances are those of hidden states x, [B, L, hidden]; undefined where they do not count.
+// distances returns the distances for hidden states x, [B, L, hidden], or the zero value without
+// relative attention.
 func (e *Encoder) distances(x torch.Tensor) (d distances) {
 	if e.RelEmbeddings == nil {
 		return d
@@ -143,8 +146,8 @@ func (e *Encoder) distances(x torch.Tensor) (d distances) {
 	return d
 }
 
-// buckets are the classes of distances: each of up to half of their number to a side has its own, and
-// farther ones share the rest, wider and wider up to the farthest: make_log_bucket_position.
+// buckets maps distances to classes: each distance up to half the number of classes has its own,
+// and greater ones share the others logarithmically: make_log_bucket_position.
 func buckets(apart torch.Tensor, number, farthest int64) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		half := number / 2

@@ -15,39 +15,43 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Config describes a model in the words of transformers. The zero value is DebertaV2Config(), whose
-// attention is not disentangled; deberta-v3-base has RelativeAttention, both of PosAttType,
+// Config describes a model with the settings of transformers. The zero value is DebertaV2Config(),
+// whose attention is not disentangled. deberta-v3-base has RelativeAttention, both of PosAttType,
 // ShareAttKey, 256 PositionBuckets, NormRelEbd "layer_norm" and no PositionBiasedInput.
 type Config struct {
-	// VocabSize is by default 128100, HiddenSize 1536, NumLayers and NumHeads 24, IntermediateSize 6144,
-	// TypeVocabSize 0 and LayerNormEps 1e-7.
+	// The defaults are: VocabSize 128100, HiddenSize 1536, NumLayers and NumHeads 24,
+	// IntermediateSize 6144, TypeVocabSize 0 and LayerNormEps 1e-7.
 	transformer.Config
 
-	RelativeAttention    bool       // distances count in attention, as PosAttType says
-	PosAttType           posAttType // c2p: what attends and the distance; p2c: the distance and what is attended to
-	MaxRelativePositions int64      // farther tokens are like those so far away; below 1: MaxPositions
-	PositionBuckets      int64      // classes of distances to each side; below 1: each distance has one
-	ShareAttKey          bool       // distances go through the layers of tokens, not through layers of their own
-	NormRelEbd           string     // layer_norm: the embeddings of distances are normalised; empty: none
+	RelativeAttention bool // attention depends on distances, as PosAttType says
+	// c2p: scores of the query and the distance; p2c: of the distance and the key
+	PosAttType posAttType
+	// greater distances count as this one; below 1: MaxPositions
+	MaxRelativePositions int64
+	// number of classes of distances in each direction; below 1: each distance has its own
+	PositionBuckets int64
+	// embeddings of distances go through the layers of the tokens instead of their own
+	ShareAttKey bool
+	NormRelEbd  string // layer_norm: normalises the embeddings of distances; empty: nothing does
 
-	PositionBiasedInput *bool // tokens have an embedding of their position too; nil: true
+	PositionBiasedInput *bool // adds embeddings of positions to those of tokens; nil: true
 	EmbeddingSize       int64 // of the token embedding; zero: HiddenSize
 
-	ConvKernelSize int64  // of a convolution beside the first layer; zero: there is none
+	ConvKernelSize int64  // of a convolution parallel to the first layer; zero: there is none
 	ConvGroups     int64  // zero: 1
 	ConvAct        string // zero: tanh
 
-	PoolerDropout   float64  // in front of the layer before a classifier of texts
-	PoolerHiddenAct string   // behind it; zero: gelu
-	ClsDropout      *float64 // in front of the classifier; nil: HiddenDropout
+	PoolerDropout   float64  // before the pooler, which comes before the classifier of texts
+	PoolerHiddenAct string   // of the pooler; zero: gelu
+	ClsDropout      *float64 // before the classifier; nil: HiddenDropout
 
-	Legacy *bool // the head for masked words is BERT's, as transformers had it at first; nil: true
+	Legacy *bool // masked words have BERT's head, as in the first versions of transformers; nil: true
 }
 
 var kind = transformer.Kind{Type: "deberta-v2", Architecture: "DebertaV2ForSequenceClassification", VocabSize: 128100,
 	HiddenSize: 1536, NumHeads: 24, IntermediateSize: 6144}
 
-// posAttType is a list, or in older files one text such as "p2c|c2p".
+// posAttType is a list or, in older files, a string such as "p2c|c2p".
 type posAttType []string
 
 func (p *posAttType) UnmarshalJSON(text []byte) error {
@@ -59,7 +63,7 @@ func (p *posAttType) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// parts are those of a text like "p2c|c2p".
+// parts splits a string such as "p2c|c2p".
 func parts(text string) (list []string) {
 	for part := range strings.SplitSeq(strings.ToLower(text), "|") {
 		list = append(list, strings.TrimSpace(part))
@@ -67,7 +71,7 @@ func parts(text string) (list []string) {
 	return list
 }
 
-// fields are settings that config.json need not have and that stay in Extra as they are.
+// fields returns optional settings of config.json, which also stay in Extra unchanged.
 func (c *Config) fields() []pretrained.Field {
 	return []pretrained.Field{
 		{Key: "relative_attention", Value: &c.RelativeAttention}, {Key: "pos_att_type", Value: &c.PosAttType},
@@ -95,7 +99,7 @@ func (c Config) resolved() (_ Config, err error) {
 	}
 	c.Attention = transformer.Eager
 	c.NumLayers, c.LayerNormEps = cmp.Or(c.NumLayers, 24), cmp.Or(c.LayerNormEps, 1e-7)
-	types := c.TypeVocabSize // of which there may be none
+	types := c.TypeVocabSize // may be 0
 	if types < 0 {
 		return c, fmt.Errorf("TypeVocabSize is %d; want at least 0", types)
 	}
@@ -174,10 +178,10 @@ func (c Config) checkRest() error {
 	return nil
 }
 
-// normalised tells whether the embeddings of distances go through a layer normalisation.
+// normalised reports whether the embeddings of relative positions go through a layer norm.
 func (c Config) normalised() bool { return slices.Contains(parts(c.NormRelEbd), "layer_norm") }
 
-// span is how many embeddings of distances there are to each side.
+// span returns the number of relative position embeddings for each direction.
 func (c Config) span() int64 {
 	if c.PositionBuckets > 0 {
 		return c.PositionBuckets
@@ -187,12 +191,12 @@ func (c Config) span() int64 {
 
 func (c Config) document(architecture string) (pretrained.Document, error) {
 	d, err := c.Document(kind, architecture)
-	delete(d, "classifier_dropout") // DeBERTa has cls_dropout
+	delete(d, "classifier_dropout") // DeBERTa has cls_dropout instead
 	return d, err
 }
 
-// Blueprint is the encoder that a config.json describes, for package auto. What the head leaves open
-// is what the file says.
+// Blueprint returns the encoder described by a config.json, for package auto. Zero fields of the
+// head are taken from the file.
 func Blueprint(d pretrained.Document, h classify.Head, a transformer.Attention) (b transformer.Blueprint, err error) {
 	c, err := decode(d)
 	if err != nil {
@@ -221,7 +225,7 @@ func Blueprint(d pretrained.Document, h classify.Head, a transformer.Attention) 
 	return b, nil
 }
 
-// activation is one whose name was checked.
+// activation returns an activation whose name has been checked.
 func activation(name string) transformer.Activation {
 	a, err := transformer.ActivationByName(name)
 	if err != nil {

@@ -22,11 +22,12 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m))
 }
 
-// TestModelsHaveTransformersBits: initial weights, passes in training and evaluation, what
-// from_pretrained draws, and 20 updates of Trainer, of four heads.
+// TestModelsHaveTransformersBits compares initial weights, passes in training and evaluation, what
+// from_pretrained draws, and 20 updates of Trainer, for four heads.
 func TestModelsHaveTransformersBits(t *testing.T) { modeltest.RunEncoders(t, "deberta") }
 
-// TestDistancesHaveTransformersClasses: of 600 tokens to each side.
+// TestDistancesHaveTransformersClasses compares the classes of distances up to 600 tokens in both
+// directions.
 func TestDistancesHaveTransformersClasses(t *testing.T) {
 	testenv.RequireTorch(t)
 	text, err := os.ReadFile("testdata/buckets.json")
@@ -44,8 +45,8 @@ func TestDistancesHaveTransformersClasses(t *testing.T) {
 	}
 }
 
-// TestSettingsThatAreNotSupportedAreRefused: each would change what the model computes, or has no
-// meaning.
+// TestSettingsThatAreNotSupportedAreRefused checks settings that would change what the model
+// computes, or that are invalid.
 func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 	modeltest.Refuses(t, "deberta-v2", map[string]string{
 		`"relative_attention": true`:                           "relative_attention is true without a pos_att_type",
@@ -84,12 +85,12 @@ func TestWhatItCannotDoIsRefused(t *testing.T) {
 	require.ErrorContains(t, m.FuseQKVProjections(true), "auto: the layers of DebertaV2 have no fused query")
 }
 
-// TestAdaptersAreOnQueryAndValue where nobody says what they are on.
+// TestAdaptersAreOnQueryAndValue checks the default target modules.
 func TestAdaptersAreOnQueryAndValue(t *testing.T) {
 	f := modeltest.LoadEncoders(t, "deberta")
 	m := f.Models[0].Fresh(t, auto.Options{})
 	require.NoError(t, m.AddLoRA(lora.Config{R: 2}))
-	assert.Len(t, m.LoRA().Layers(), 4, "two for each layer: %q", m.LoRA().Layers())
+	assert.Len(t, m.LoRA().Layers(), 4, "two per layer: %q", m.LoRA().Layers())
 	require.NoError(t, m.MergeLoRA())
 }
 

@@ -1,4 +1,4 @@
 package deberta
 
-// Buckets are the classes of distances.
+// Buckets exports buckets.
 var Buckets = buckets

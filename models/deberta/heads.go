@@ -6,7 +6,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Classifier gives texts their logits.
+// Classifier computes logits of texts.
 type Classifier struct {
 	Pooler     *ContextPooler `module:"pooler"`
 	Classifier *nn.Linear     `module:"classifier"`
@@ -21,25 +21,25 @@ type ContextPooler struct {
 	activation transformer.Activation
 }
 
-// Masked is DebertaV2OnlyMLMHead, which gives each token a logit for each word of the vocabulary. The
-// head of a model with the setting legacy is BERT's.
+// Masked is DebertaV2OnlyMLMHead, which computes a logit of each token for each word of the
+// vocabulary. A model with the setting legacy has BERT's head instead.
 type Masked struct {
 	Predictions *Predictions `module:"lm_predictions"`
 }
 
-// Predictions has DebertaV2LMPredictionHead.
+// Predictions contains DebertaV2LMPredictionHead.
 type Predictions struct {
 	Head *PredictionHead `module:"lm_head"`
 }
 
-// PredictionHead multiplies what it makes of a token by the embeddings of all tokens.
+// PredictionHead transforms each hidden state and multiplies it by the embeddings of all words.
 type PredictionHead struct {
-	Bias      torch.Tensor  `param:"bias"` // of the words
+	Bias      torch.Tensor  `param:"bias"` // [vocabulary]
 	Dense     *nn.Linear    `module:"dense"`
 	LayerNorm *nn.LayerNorm `module:"LayerNorm"`
 
 	activation transformer.Activation
-	words      *nn.Embedding `module:"-"` // the encoder has it
+	words      *nn.Embedding `module:"-"` // the encoder's token embedding
 }
 
 func newClassifier(c Config, b transformer.Builder) *Classifier {
@@ -56,8 +56,8 @@ func newMasked(c Config, b transformer.Builder) *Masked {
 		Bias: nn.Parameter(torch.TensorOptions{DType: b.DType}.Zeros(c.VocabSize))}}}
 }
 
-// Forward maps hidden states, [B, L, hidden], to logits, [B, labels], in float32: transformers computes
-// the loss in it, whatever the dtype of the model.
+// Forward maps hidden states, [B, L, hidden], to logits, [B, labels], in float32, in which
+// transformers computes the loss, whatever the dtype of the model.
 func (c *Classifier) Forward(hidden torch.Tensor) torch.Tensor {
 	p := c.Pooler
 	pooled := p.activation(p.Dense.Forward(p.Dropout.Forward(hidden.Select(1, 0))))
@@ -71,13 +71,13 @@ func (m *Masked) Forward(hidden torch.Tensor) torch.Tensor {
 	return x.MatMul(h.words.Weight.T()).Add(h.Bias)
 }
 
-// Tie gives the head the embeddings of the tokens.
+// Tie gives the head the token embedding.
 func (m *Masked) Tie(e *nn.Embedding) { m.Predictions.Head.words = e }
 
-// Output is nil: the weight is the embedding's alone.
+// Output returns nil: the head has no weight of its own, only the embedding's.
 func (m *Masked) Output() *nn.Linear { return nil }
 
-// DrawWeights sets the bias of the words to zero, as it is from the beginning.
+// DrawWeights sets the bias to zero, which it already is.
 func (h *PredictionHead) DrawWeights(_ float64, wanted func(name string, t torch.Tensor) bool) {
 	if wanted("bias", h.Bias) {
 		h.Bias.Zero_()

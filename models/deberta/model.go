@@ -12,23 +12,25 @@ type Model struct {
 	Encoder    *Encoder    `module:"encoder"`
 }
 
-// Embeddings is the sum of what a token, its position and its type stand for.
+// Embeddings is DebertaV2Embeddings: the sum of the embeddings of a token, its position and its
+// type.
 type Embeddings struct {
 	Word      *nn.Embedding `module:"word_embeddings"`
-	Position  *nn.Embedding `module:"position_embeddings"`   // nil: positions are in the attention alone
+	Position  *nn.Embedding `module:"position_embeddings"`   // nil if only attention depends on positions
 	Type      *nn.Embedding `module:"token_type_embeddings"` // nil: there are no types
-	Project   *nn.Linear    `module:"embed_proj"`            // nil where sizes are equal
+	Project   *nn.Linear    `module:"embed_proj"`            // nil if the sizes are equal
 	LayerNorm *nn.LayerNorm `module:"LayerNorm"`
 	Dropout   *nn.Dropout   `module:"dropout"`
 }
 
-// Encoder is a stack of layers and the embeddings of distances that they share.
+// Encoder is a stack of layers that share the embeddings of distances.
 type Encoder struct {
 	nn.Mode
 	Layer         []*Layer      `module:"layer"`
-	RelEmbeddings *nn.Embedding `module:"rel_embeddings"` // nil: attention is not disentangled
-	LayerNorm     *nn.LayerNorm `module:"LayerNorm"`      // of the embeddings of distances; nil: they are taken as they are
-	Conv          *ConvLayer    `module:"conv"`           // nil: there is none
+	RelEmbeddings *nn.Embedding `module:"rel_embeddings"` // nil if attention is not disentangled
+	// for the embeddings of distances; nil: they are not normalised
+	LayerNorm *nn.LayerNorm `module:"LayerNorm"`
+	Conv      *ConvLayer    `module:"conv"` // nil: there is none
 
 	config        Config
 	checkpointing bool
@@ -48,7 +50,7 @@ type AttentionBlock struct {
 	Output *transformer.Output `module:"output"`
 }
 
-// ConvLayer is a convolution over the embeddings, which is added to what the first layer returns.
+// ConvLayer is a convolution of the embeddings; its output is added to that of the first layer.
 type ConvLayer struct {
 	Conv      *nn.Conv1d    `module:"conv"`
 	LayerNorm *nn.LayerNorm `module:"LayerNorm"`
@@ -115,8 +117,8 @@ func newConv(c Config, b transformer.Builder) *nn.Conv1d {
 }
 
 // Forward maps token ids, [B, L], to the hidden states of the last layer, [B, L, hidden]. The
-// attention mask, [B, L], has 0 where a token is padding; undefined means that none is. Token types,
-// [B, L], tell a second text from the first; undefined means 0.
+// attention mask, [B, L], is 0 for padding; undefined means no padding. Token types, [B, L],
+// distinguish a second text from the first; undefined means 0.
 func (m *Model) Forward(ids, mask, types torch.Tensor) torch.Tensor {
 	if mask.Defined() {
 		mask = mask.ToDType(torch.Bool)
@@ -142,7 +144,7 @@ func (e *Embeddings) Forward(ids, mask, types torch.Tensor) torch.Tensor {
 	})
 }
 
-// cleared makes 0 of the hidden states of padding.
+// cleared sets the hidden states of padding to 0.
 func cleared(x, mask torch.Tensor) torch.Tensor {
 	if !mask.Defined() {
 		return x
@@ -150,13 +152,13 @@ func cleared(x, mask torch.Tensor) torch.Tensor {
 	return x.Mul(mask.Unsqueeze(2).ToDType(x.DType()))
 }
 
-// SetGradientCheckpointing is that of transformer.Encoder.
+// SetGradientCheckpointing is [transformer.Encoder.SetGradientCheckpointing].
 func (e *Encoder) SetGradientCheckpointing(on bool) { e.checkpointing = on }
 
-// Forward maps [B, L, hidden] to the same shape. The mask, [B, L], is of booleans.
+// Forward maps [B, L, hidden] to the same shape. The mask, [B, L], is boolean.
 func (e *Encoder) Forward(x, mask torch.Tensor) torch.Tensor {
 	d := e.distances(x)
-	var masked torch.Tensor // where scores do not count, [B, 1, L, L]
+	var masked torch.Tensor // where scores are masked, [B, 1, L, L]
 	if mask.Defined() {
 		masked = mask.Unsqueeze(1).Unsqueeze(2).LogicalAnd(mask.Unsqueeze(1).Unsqueeze(3)).LogicalNot()
 	}

@@ -11,11 +11,11 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Head describes the classifier; the zero value takes what config.json says.
+// Head describes the classifier; zero fields are taken from config.json.
 type Head = classify.Head
 
-// Config describes a model in the words of transformers. The zero value is distilbert-base-uncased
-// with two labels.
+// Config describes a model with the settings of transformers. The zero value is
+// distilbert-base-uncased with two labels.
 type Config struct {
 	VocabSize        int64   // zero: 30522
 	Dim              int64   // of the hidden states; zero: 768
@@ -37,7 +37,7 @@ type Config struct {
 
 	classify.Head // what the logits mean
 
-	// Extra holds what config.json says beyond the above. It is written back.
+	// Extra holds the other settings of config.json. They are written back.
 	Extra pretrained.Document
 }
 
@@ -77,7 +77,7 @@ func (c *Config) fields() []pretrained.Field {
 	}
 }
 
-// document is the config.json of a resolved config.
+// document returns the config.json of a resolved config.
 func (c Config) document(architecture string) (pretrained.Document, error) {
 	d := pretrained.Document{}
 	maps.Copy(d, c.Extra)
@@ -95,7 +95,7 @@ func (c Config) document(architecture string) (pretrained.Document, error) {
 	return d, nil
 }
 
-// resolved fills in the defaults and refuses what is impossible.
+// resolved fills in the defaults and checks the settings.
 func (c Config) resolved() (_ Config, err error) {
 	if err := cmp.Or(
 		transformer.Positive("VocabSize", &c.VocabSize, 30522),
@@ -148,9 +148,8 @@ func (c Config) resolved() (_ Config, err error) {
 	return c, err
 }
 
-// described is the resolved config of a config.json. What the head leaves open is what the file
-// says.
-func described(d pretrained.Document, h Head, a transformer.Attention) (Config, error) {
+// configOf returns the resolved config of a config.json. Zero fields of h are taken from the file.
+func configOf(d pretrained.Document, h Head, a transformer.Attention) (Config, error) {
 	c, err := decode(d)
 	if err != nil {
 		return c, err
@@ -159,10 +158,10 @@ func described(d pretrained.Document, h Head, a transformer.Attention) (Config, 
 	return c.resolved()
 }
 
-// Blueprint is the encoder that a config.json describes, for the heads of package auto. What the
-// head leaves open is what the file says.
+// Blueprint returns the encoder described by a config.json, for the heads of package auto. Zero
+// fields of the head are taken from the file.
 func Blueprint(d pretrained.Document, h Head, a transformer.Attention) (b transformer.Blueprint, err error) {
-	c, err := described(d, h, a)
+	c, err := configOf(d, h, a)
 	if err != nil {
 		return b, err
 	}

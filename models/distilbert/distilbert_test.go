@@ -58,7 +58,8 @@ func TestSavedModelLoads(t *testing.T) {
 	})
 }
 
-// TestSettingsThatAreNotSupportedAreRefused: each would change what the model computes.
+// TestSettingsThatAreNotSupportedAreRefused checks settings that would change what the model
+// computes.
 func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 	modeltest.Refuses(t, "distilbert", map[string]string{
 		`"sinusoidal_pos_embds": true`: "sinusoidal_pos_embds is true; only false",
@@ -83,7 +84,7 @@ func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 	}
 }
 
-// TestSettingsMayHaveTheNamesOfOtherModels: attribute_map of transformers.
+// TestSettingsMayHaveTheNamesOfOtherModels checks transformers' attribute_map.
 func TestSettingsMayHaveTheNamesOfOtherModels(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"model_type": "distilbert", "hidden_size": 24,

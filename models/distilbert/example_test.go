@@ -13,8 +13,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// A model learns to tell texts that begin with token 7 from others. It has no token types: samples
-// are ids and a label.
+// A model learns to distinguish texts that begin with token 7 from others. It has no token types:
+// samples are ids and a label.
 func Example() {
 	torch.ManualSeed(1)
 	model, err := distilbert.NewClassifier(distilbert.Config{

@@ -15,7 +15,7 @@ type Model struct {
 	config Config
 }
 
-// Embeddings is the sum of what a token and its position stand for.
+// Embeddings is DistilBERT's Embeddings: the sum of the embeddings of a token and its position.
 type Embeddings struct {
 	Word      *nn.Embedding `module:"word_embeddings"`
 	Position  *nn.Embedding `module:"position_embeddings"`
@@ -46,7 +46,7 @@ type SelfAttention struct {
 	projections transformer.Projections
 }
 
-// FFN is two linear layers with an activation between and dropout behind.
+// FFN is two linear layers with an activation between them, followed by dropout.
 type FFN struct {
 	Lin1    *nn.Linear  `module:"lin1"`
 	Lin2    *nn.Linear  `module:"lin2"`
@@ -89,7 +89,7 @@ func newBlock(c Config, b transformer.Builder, activation transformer.Activation
 }
 
 // Forward maps token ids, [B, L], to the hidden states of the last layer, [B, L, dim]. The
-// attention mask, [B, L], has 0 where a token is padding; undefined means that none is.
+// attention mask, [B, L], is 0 for padding; undefined means no padding.
 func (m *Model) Forward(ids, mask torch.Tensor) torch.Tensor {
 	x := m.Embeddings.Forward(ids)
 	return m.Encoder.Forward(x, transformer.Mask{Padding: transformer.PaddingMask(mask, x.DType(), m.config.Attention)})
@@ -108,7 +108,7 @@ func (e *Embeddings) Forward(ids torch.Tensor) torch.Tensor {
 	})
 }
 
-// At maps ids, [...], at positions, of that shape or one that is repeated to it, to [..., dim].
+// At maps ids, [...], at the given positions, of the same shape or broadcast to it, to [..., dim].
 func (e *Embeddings) At(ids, positions torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		x := e.Word.Forward(ids).Add(e.Position.Forward(positions))
@@ -124,7 +124,7 @@ func (b *Block) Forward(x torch.Tensor, mask transformer.Mask) torch.Tensor {
 	})
 }
 
-// FuseQKVProjections is that of transformer.Encoder, of one layer.
+// FuseQKVProjections is transformer.Encoder's method, for one layer.
 func (b *Block) FuseQKVProjections(on bool) { b.Attention.projections.Fused = on }
 
 // Forward maps hidden states to the same shape.
@@ -134,7 +134,7 @@ func (s *SelfAttention) Forward(x torch.Tensor, mask transformer.Mask) torch.Ten
 	return s.Out.Forward(s.kind.Attend(q, k, v, mask, heads, transformer.ActiveDropout(s.Dropout)))
 }
 
-// DivideHeads leaves one of n equal parts of the heads here: see tensor.Heads of package dist/tensor.
+// DivideHeads keeps one of n equal parts of the heads: see tensor.Heads of package dist/tensor.
 func (s *SelfAttention) DivideHeads(n int64, input func(x torch.Tensor) torch.Tensor) error {
 	return s.projections.DivideHeads(s.heads, n, input)
 }

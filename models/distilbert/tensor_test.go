@@ -16,8 +16,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// What the model computes with a third of the heads and of the feed-forward features on each process
-// is what it was, but for the order of sums.
+// With a third of the heads and of the feed-forward features on each process, the model computes
+// the same, except for the order of sums.
 func TestHeadsAndFeedForwardAreDivided(t *testing.T) {
 	testenv.RequireTorch(t)
 	compute := func(ctx context.Context, g *dist.Group) (values []float64, err error) {
@@ -55,7 +55,7 @@ func TestHeadsAndFeedForwardAreDivided(t *testing.T) {
 		}
 		for i := range want {
 			if d := got[i] - want[i]; !(d < 1e-12 && d > -1e-12) {
-				return fmt.Errorf("logits and norm are %v, undivided %v", got, want)
+				return fmt.Errorf("logits and norm are %v, without division %v", got, want)
 			}
 		}
 		return nil

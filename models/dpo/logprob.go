@@ -24,14 +24,14 @@ func newHead(m Model, squares bool) head {
 	return head{out.Weight, out.Bias, m.Logits(), squares, 4096, 32768}
 }
 
-// scored has the model's numbers for tokens, [N] of float32 each. Only LogProbs have a history.
+// scored contains numbers for each token, [N] of float32. Only LogProbs have a history.
 type scored struct {
 	LogProbs, Entropy, MeanLogits torch.Tensor
 	Top1                          torch.Tensor // 1 where the token is the most probable one
 	Squares                       torch.Tensor // the logarithm of the sum of the squares of all probabilities
 }
 
-// running is what is known of N tokens after a part of the vocabulary.
+// running is the intermediate state for N tokens after a part of the vocabulary has been processed.
 type running struct {
 	max, sum, weighted, squares, logits, before, target torch.Tensor
 }
@@ -42,13 +42,13 @@ func newRunning(n int64, d torch.Device) running {
 	return running{o.Full(low, n), o.Zeros(n), o.Zeros(n), o.Zeros(n), o.Zeros(n), o.Full(low, n), o.Zeros(n)}
 }
 
-// part is that of n tokens from first on; what is added to it is added to r.
+// part returns the part for n tokens, starting at first. Changes to it change r.
 func (r running) part(first, n int64) running {
 	f := func(t torch.Tensor) torch.Tensor { return t.Narrow(0, first, n) }
 	return running{f(r.max), f(r.sum), f(r.weighted), f(r.squares), f(r.logits), f(r.before), f(r.target)}
 }
 
-// add takes note of the logits of the words from first on, [n, words]; targets are the tokens, [n].
+// add processes the logits of the words from first on, [n, words]; targets are the tokens, [n].
 func (r running) add(z, targets torch.Tensor, first int64, squares bool) {
 	words := z.Size(1)
 	local := targets.SubScalar(first)

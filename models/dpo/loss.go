@@ -32,8 +32,8 @@ const (
 	SFT         LossType = "sft"          // the cross-entropy of the chosen answer, combined with others
 )
 
-// divergent are the losses of a difference between the two answers, which a divergence other than
-// [ReverseKL] can have: what it leaves open cancels out in them.
+// divergent are the losses that depend only on the difference between the two answers. They can
+// have a divergence other than [ReverseKL], because its unknown constant cancels out.
 var divergent = []LossType{Sigmoid, SigmoidNorm, Hinge, IPO, EXOPair, Robust, DiscoPOP, SFT}
 
 var lossTypes = append(slices.Clone(divergent), NCAPair, BCOPair, SPPOHard, AOT, AOTUnpaired, APOZero, APODown)

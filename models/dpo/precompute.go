@@ -67,7 +67,7 @@ func (t *Task) precomputed(p engine.ForwardPass, b Batch) (logps torch.Tensor) {
 	return logps
 }
 
-// mode puts the model into training mode or out of it, and returns the mode that it had.
+// mode sets whether the model is in training mode and returns the previous mode.
 func (t *Task) mode(training bool) (before bool) {
 	for _, m := range nn.Modules(t.model) {
 		if moded, ok := m.Module.(interface{ Training() bool }); ok {

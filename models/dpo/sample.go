@@ -73,7 +73,7 @@ func (t *Task) cut(ids []int64, prompt int) (kept []int64, keptPrompt int) {
 	return ids[:t.maxLength], min(prompt, t.maxLength)
 }
 
-// fault says why a row cannot be taken; empty: it can.
+// fault returns the reason why a row is not accepted, or the empty string if it is.
 func (t *Task) fault(text inputs.Text, prompt int, s Sample, answer []int64) string {
 	switch left := len(text.InputIDs) - prompt; {
 	case len(answer) == 0:

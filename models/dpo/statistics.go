@@ -9,7 +9,7 @@ import (
 var names = []string{"entropy", "mean_token_accuracy", "logits/chosen", "logits/rejected", "rewards/chosen",
 	"rewards/rejected", "rewards/accuracies", "rewards/margins", "logps/chosen", "logps/rejected"}
 
-// statistics are what is known of a batch after a pass.
+// statistics is the information about a batch after a pass.
 type statistics struct {
 	view
 	scored
@@ -17,7 +17,7 @@ type statistics struct {
 	beta float64
 }
 
-// rewards are β times what the model prefers answers by, [n] each.
+// rewards returns β times the model's preference for the answers over the reference, [n] each.
 func (s statistics) rewards() (chosen, rejected torch.Tensor) {
 	return s.chosenLogratios.Detach().MulScalar(s.beta), s.rejectedLogratios.Detach().MulScalar(s.beta)
 }
@@ -54,7 +54,7 @@ func (t *Task) TrainingLogs() []string { return names }
 
 // pair is what an evaluation notes of a sample.
 type pair struct {
-	ChosenReward, RejectedReward float64 // β times what the model prefers the answer by
+	ChosenReward, RejectedReward float64 // β times the model's preference for the answer over the reference
 	ChosenLogp, RejectedLogp     float64 // the logarithm of its probability
 	Entropy                      float64 // of each of its tokens, added up
 	ChosenLogits, RejectedLogits float64 // the mean logit at each of its tokens, added up

@@ -66,9 +66,9 @@ type Task struct {
 	options   TaskOptions
 	maxLength int
 
-	noisy   bool          // the model has noise in training mode that the reference is not to have
-	compact bool          // only the tokens of answers are scored; false: on a CPU all, as in TRL
-	placed  *torch.Device // where a reference that is a model of its own was moved to; nil: nowhere yet
+	noisy   bool          // the model has noise in training mode that must not affect the reference
+	compact bool          // score only the tokens of answers; false means all, as TRL does on a CPU
+	placed  *torch.Device // the device that a separate reference model was moved to; nil means not yet moved
 }
 
 var (
@@ -278,8 +278,7 @@ func (t *Task) reference(p engine.ForwardPass, v view, noisy bool) (logps torch.
 	return logps
 }
 
-// place moves a reference that is a model of its own to the device of the training, into evaluation
-// mode.
+// place moves a separate reference model to the device of the training and into evaluation mode.
 func (t *Task) place(m Model, d torch.Device) {
 	if m == t.model || t.placed != nil && *t.placed == d {
 		return

@@ -9,7 +9,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/transformer"
 )
 
-// Config describes a model in the words of transformers. The zero value is electra-small.
+// Config describes a model with the settings of transformers. The zero value is electra-small.
 type Config struct {
 	transformer.Config
 	EmbeddingSize int64 // zero: 128
@@ -50,8 +50,8 @@ func (c Config) document(architecture string) (pretrained.Document, error) {
 	return d, d.Encode(c.field())
 }
 
-// Blueprint is the encoder that a config.json describes, for the heads of package auto. What the
-// head leaves open is what the file says.
+// Blueprint returns the encoder described by a config.json, for the heads of package auto. Zero
+// fields of the head are taken from the file.
 func Blueprint(d pretrained.Document, h classify.Head, a transformer.Attention) (b transformer.Blueprint, err error) {
 	c, err := decode(d)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // Model is ElectraModel: ids in, hidden states out.
 type Model struct {
 	Embeddings *bert.Embeddings                         `module:"embeddings"`
-	Project    *nn.Linear                               `module:"embeddings_project"` // nil where sizes are equal
+	Project    *nn.Linear                               `module:"embeddings_project"` // nil if the sizes are equal
 	Encoder    *transformer.Encoder[*transformer.Layer] `module:"encoder"`
 
 	attention transformer.Attention
@@ -31,8 +31,8 @@ func newModel(c Config, b transformer.Builder) *Model {
 }
 
 // Forward maps token ids, [B, L], to the hidden states of the last layer, [B, L, hidden]. The
-// attention mask, [B, L], has 0 where a token is padding; undefined means that none is. Token
-// types, [B, L], tell a second text from the first; undefined means 0.
+// attention mask, [B, L], is 0 for padding; undefined means no padding. Token types, [B, L],
+// distinguish a second text from the first; undefined means 0.
 func (m *Model) Forward(ids, mask, types torch.Tensor) torch.Tensor {
 	x := m.project(m.Embeddings.Forward(ids, types))
 	return m.Encoder.Forward(x, transformer.Mask{Padding: transformer.PaddingMask(mask, x.DType(), m.attention)})

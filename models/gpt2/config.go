@@ -62,7 +62,8 @@ func (c *Config) fields() []pretrained.Field {
 	}
 }
 
-// ownNames are the settings that transformers' class takes under the names of other models, too.
+// ownNames maps attribute names of other models, which transformers' GPT2Config accepts too, to its
+// own.
 var ownNames = map[string]string{"hidden_size": "n_embd", "max_position_embeddings": "n_positions",
 	"num_attention_heads": "n_head", "num_hidden_layers": "n_layer"}
 
@@ -92,7 +93,7 @@ func decode(d pretrained.Document) (c Config, err error) {
 	return c, nil
 }
 
-// resolved fills in the defaults and refuses what is impossible.
+// resolved fills in the defaults and checks the settings.
 func (c Config) resolved() (_ Config, err error) {
 	if err := cmp.Or(
 		transformer.Positive("VocabSize", &c.VocabSize, 50257),
@@ -150,7 +151,7 @@ func (c Config) checked() (_ Config, err error) {
 	return c, err
 }
 
-// document is the config.json of a resolved config.
+// document returns the config.json of a resolved config.
 func (c Config) document(architecture string) (pretrained.Document, error) {
 	d := pretrained.Document{}
 	maps.Copy(d, c.Extra)

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m))
 }
 
-// recorded is what testdata/gpt2.py wrote.
+// recorded is the output of testdata/gpt2.py.
 type recorded struct {
 	Config            map[string]any
 	Parameters, Saved []string
@@ -53,7 +53,7 @@ type goldenRun struct {
 	Generator    string
 }
 
-// goldenText is what generate added to a text.
+// goldenText is what transformers' generate added to a text.
 type goldenText struct {
 	Settings struct {
 		MaxNewTokens      int     `json:"max_new_tokens"`
@@ -84,7 +84,7 @@ func tiny() gpt2.Config {
 		EOSTokenIDs: []int64{60}}
 }
 
-// fresh makes a model from seed 42.
+// fresh makes a model with the seed 42.
 func fresh(t *testing.T, c gpt2.Config) *auto.CausalLanguageModel {
 	t.Helper()
 	torch.ManualSeed(42)
@@ -97,7 +97,7 @@ func TestSameSeedGivesTransformersWeights(t *testing.T) {
 	r := load(t)
 	m := fresh(t, tiny())
 	require.Equal(t, "GPT2LMHeadModel", m.Architecture())
-	assert.Equal(t, r.Generator, modeltest.Generator(), "the generator stands elsewhere")
+	assert.Equal(t, r.Generator, modeltest.Generator(), "the generator has another state")
 	var names []string
 	for _, p := range nn.Params(m) {
 		names = append(names, p.Name)
@@ -124,7 +124,7 @@ func TestSavedFolderIsTransformers(t *testing.T) {
 	modeltest.SameWeights(t, again, r.Initial)
 	assert.Equal(t, []int64{60}, again.EOSTokenIDs())
 
-	other := filepath.Join(t.TempDir(), "of transformers") // with every key that it writes
+	other := filepath.Join(t.TempDir(), "of transformers") // with all keys that transformers writes
 	require.NoError(t, os.Mkdir(other, 0o700))
 	text, err = json.Marshal(r.Config)
 	require.NoError(t, err)
@@ -135,7 +135,8 @@ func TestSavedFolderIsTransformers(t *testing.T) {
 	modeltest.SameWeights(t, again, r.Initial)
 }
 
-// TestSettingsThatAreNotSupportedAreRefused: each would change what the model computes.
+// TestSettingsThatAreNotSupportedAreRefused checks settings that would change what the model
+// computes.
 func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 	modeltest.Refuses(t, "gpt2", map[string]string{
 		`"add_cross_attention": true`:             "add_cross_attention is true; only false",
@@ -167,8 +168,8 @@ func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 	}
 }
 
-// TestSettingsMayHaveTheNamesOfOtherModels: attribute_map of transformers, and ids outside of the
-// vocabulary, which it does not mind.
+// TestSettingsMayHaveTheNamesOfOtherModels checks transformers' attribute_map, and token ids
+// outside of the vocabulary, which transformers accepts.
 func TestSettingsMayHaveTheNamesOfOtherModels(t *testing.T) {
 	testenv.RequireTorch(t)
 	dir := t.TempDir()
@@ -186,7 +187,7 @@ func TestSettingsMayHaveTheNamesOfOtherModels(t *testing.T) {
 	assert.Equal(t, []int64{50256, 7}, m.EOSTokenIDs())
 }
 
-// The files of OpenAI's models have the decoder alone, and the triangle of the causal mask.
+// The files of OpenAI's models contain only the decoder, and the triangle of the causal mask.
 func TestDecoderAloneIsAWholeModel(t *testing.T) {
 	r := load(t)
 	m, dir := fresh(t, tiny()), t.TempDir()
@@ -199,13 +200,13 @@ func TestDecoderAloneIsAWholeModel(t *testing.T) {
 	var warnings countingWriter
 	again, err := auto.CausalLM(t.Context(), dir, auto.Options{Warnings: &warnings})
 	require.NoError(t, err)
-	assert.Equal(t, r.FineGenerator, modeltest.Generator(), "the generator stands elsewhere")
+	assert.Equal(t, r.FineGenerator, modeltest.Generator(), "the generator has another state")
 	modeltest.SameWeights(t, again, r.Fine)
 	assert.Len(t, again.Report.Unexpected, 1)
 	assert.NotContains(t, string(warnings), "attn.bias")
 }
 
-// withMasks is a decoder as older files have it.
+// withMasks is a decoder in the form of older files.
 type withMasks struct {
 	Model any
 	Bias  torch.Tensor
@@ -238,8 +239,9 @@ func TestForwardAndBackwardHaveTransformersBits(t *testing.T) {
 	}
 }
 
-// TestRunsHaveTransformersBits: shuffled runs of Trainer over ragged texts, over windows whose loss is
-// averaged over their tokens, and over blocks; then what the last model writes.
+// TestRunsHaveTransformersBits compares shuffled runs of Trainer over texts of different lengths,
+// over windows whose loss is averaged over their tokens, and over blocks, then texts that the last
+// model generates.
 func TestRunsHaveTransformersBits(t *testing.T) {
 	r := load(t)
 	rows := modeltest.CausalRows(r.file)
@@ -264,7 +266,7 @@ func TestRunsHaveTransformersBits(t *testing.T) {
 			require.NoError(t, err)
 			modeltest.SameNumber(t, "loss of the evaluation", evaluated["loss"], run.EvalLoss)
 			if testenv.SameBits() {
-				assert.Equal(t, run.Generator, modeltest.Generator(), "the generator stands elsewhere")
+				assert.Equal(t, run.Generator, modeltest.Generator(), "the generator has another state")
 			}
 			if run.Name == "blocks" {
 				writesTransformersTexts(t, m, r.Texts)
@@ -277,8 +279,8 @@ func TestLayersAreUnits(t *testing.T) {
 	modeltest.LayersAreUnits(t, 2, func() (inputs.Model, error) { return auto.NewCausalLM(tiny(), nil) })
 }
 
-// writesTransformersTexts compares tokens one by one, where the probabilities that they are drawn by
-// have the recorded bits.
+// writesTransformersTexts compares tokens one by one, on machines on which the probabilities have
+// the recorded bits.
 func writesTransformersTexts(t *testing.T, m *auto.CausalLanguageModel, texts []goldenText) {
 	t.Helper()
 	for _, text := range texts {
@@ -295,7 +297,7 @@ func writesTransformersTexts(t *testing.T, m *auto.CausalLanguageModel, texts []
 		require.NoError(t, err)
 		if testenv.SameBits() {
 			assert.Equal(t, text.IDs, ids, "%+v", s)
-			assert.Equal(t, text.Generator, modeltest.Generator(), "the generator stands elsewhere: %+v", s)
+			assert.Equal(t, text.Generator, modeltest.Generator(), "the generator has another state: %+v", s)
 		}
 	}
 }

@@ -92,7 +92,7 @@ func (m *Model) Forward(ids, mask torch.Tensor) torch.Tensor {
 	return m.LNF.Forward(m.Decoder.Forward(x, transformer.CausalMask(mask, x, m.config.Attention)))
 }
 
-// embed maps ids of tokens at positions, [1, L] or [B, L], to [B, L, hidden].
+// embed maps token ids at the given positions, [1, L] or [B, L], to [B, L, hidden].
 func (m *Model) embed(ids, positions torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		return m.Drop.Forward(m.WTE.Forward(ids).Add(m.WPE.Forward(positions)))
@@ -112,7 +112,7 @@ func (m *Model) Decode(ids torch.Tensor, past *transformer.Past) torch.Tensor {
 
 // Forward maps hidden states, [B, L, hidden], to the next ones.
 func (b *Block) Forward(x torch.Tensor, mask transformer.Mask) torch.Tensor {
-	return torch.Return(func() torch.Tensor { // what autograd does not need is freed here, not at the end of the step
+	return torch.Return(func() torch.Tensor { // frees what autograd does not need now, instead of at the end of the step
 		return b.Continue(x, mask, transformer.NoPast)
 	})
 }
@@ -145,8 +145,8 @@ func (p *MLP) DrawWeights(std float64, wanted func(name string, t torch.Tensor) 
 	drawResidual(p.CProj, std, p.layers, wanted)
 }
 
-// drawResidual divides the standard deviation by the root of the number of residuals, two for each
-// layer.
+// drawResidual draws a weight with the standard deviation divided by the square root of the number
+// of residual connections, two per layer.
 //
 // Source: Radford and others, Language Models are Unsupervised Multitask Learners, section 2.3.
 func drawResidual(l *transformer.Conv1D, std float64, layers int64, wanted func(name string, t torch.Tensor) bool) {

@@ -40,8 +40,8 @@ type Packed struct {
 	// transformers.
 	Offsets torch.Tensor
 
-	first       torch.Tensor // where the text of each row begins, [B]
-	places      torch.Tensor // of each token in the padded batch, row*width + column, [T]
+	first       torch.Tensor // where the text of each row starts, [B]
+	places      torch.Tensor // index of each token in the padded batch, row*width + column, [T]
 	rows, width int64
 }
 
@@ -85,8 +85,8 @@ func (b Batch) CountTokens(m Model) (all, nonPadding int64) {
 	return all, nonPadding
 }
 
-// packable returns the lengths of the texts; nil: there is no padding, or more than the ends of
-// texts is masked.
+// packable returns the lengths of the texts, or nil if there is no padding, or if other tokens than
+// those at the ends of texts are masked.
 func (b Batch) packable() []int64 {
 	if b.AttentionMask.Values == nil {
 		return nil
@@ -110,7 +110,7 @@ func (b Batch) packable() []int64 {
 	return lengths
 }
 
-// pack copies the tokens to the device of a pass, in two copies.
+// pack copies the tokens to the device of a pass, with only two copies.
 func (b Batch) pack(p engine.ForwardPass, l Limits, lengths []int64) *Packed {
 	rows := make([]int, len(lengths))
 	tokens := int64(0)
@@ -132,7 +132,7 @@ func (b Batch) pack(p engine.ForwardPass, l Limits, lengths []int64) *Packed {
 	for _, row := range rows {
 		values = l.appendPositions(values, b.InputIDs.Row(row)[:lengths[row]])
 	}
-	texts := make([]int64, 2*len(rows)+1) // where the texts begin, and the same in the order of the rows
+	texts := make([]int64, 2*len(rows)+1) // where the texts start, and the same in the order of the rows
 	first := texts[len(rows)+1:]
 	for k, row := range rows {
 		length := lengths[row]

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testenv.Run(m)) }
 
-// packer is a model whose logits are the ids, and that remembers what it got.
+// packer is a model whose logits are the ids, and that records its inputs.
 type packer struct {
 	free   bool
 	packed *inputs.Packed
@@ -96,7 +96,7 @@ func TestWhatCannotBePackedGoesTheUsualWay(t *testing.T) {
 	}
 	m := &packer{}
 	batch(t, of(1), of(2, 3)).Forward(engine.ForwardPass{}, m)
-	assert.Nil(t, m.packed, "a model that did not ask for it")
+	assert.Nil(t, m.packed, "a model that does not want packed batches")
 }
 
 func TestTheMaskedEndOfATextIsLeftOut(t *testing.T) {

@@ -20,9 +20,9 @@ type Attention struct {
 	KNorm   *transformer.RMSNorm `module:"k_norm"`
 
 	family  family
-	size    int64                     // of a head
-	own     int64                     // numbers of a token's queries
-	shared  int64                     // numbers of its keys, and of its values
+	size    int64                     // size of a head
+	own     int64                     // width of the queries, all heads together
+	shared  int64                     // width of the keys, and of the values
 	options transformer.AttendOptions // in training mode
 	kind    transformer.Attention
 }
@@ -37,7 +37,7 @@ func newAttention(c Config, b transformer.Builder) *Attention {
 	if c.QueryPreAttnScalar > 0 {
 		a.options.Scale = math.Pow(float64(c.QueryPreAttnScalar), -0.5)
 	}
-	if f.fused { // the order of drawing is that of transformers
+	if f.fused { // weights are drawn in transformers' order
 		a.OProj, a.QKVProj = b.LinearWith(own, hidden, false), b.LinearWith(hidden, own+2*shared, false)
 		return a
 	}
@@ -74,7 +74,7 @@ func (a *Attention) forward(x torch.Tensor, mask transformer.Mask, recall transf
 	return a.OProj.Forward(a.kind.AttendHeads(q, k, v, mask, o))
 }
 
-// project makes queries, keys and values of x, each [B, L, heads·size].
+// project computes the queries, keys and values of x, each [B, L, heads·size].
 func (a *Attention) project(x torch.Tensor) (q, k, v torch.Tensor) {
 	if !a.family.fused {
 		return a.QProj.Forward(x), a.KProj.Forward(x), a.VProj.Forward(x)

@@ -77,7 +77,7 @@ type Config struct {
 	Extra pretrained.Document
 }
 
-// family is that of the type.
+// family returns the family of c.Type.
 func (c Config) family() (family, error) {
 	f, ok := families[c.Type]
 	if !ok {
@@ -86,7 +86,7 @@ func (c Config) family() (family, error) {
 	return f, nil
 }
 
-// resolved fills in the defaults and refuses what is impossible.
+// resolved fills in the defaults and checks the settings.
 func (c Config) resolved() (_ Config, err error) {
 	c.Type = cmp.Or(c.Type, "llama")
 	f, err := c.family()
@@ -227,7 +227,8 @@ func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 	}, nil
 }
 
-// padding is the row of the embedding that is not trained; -1 is the last, as in PyTorch.
+// padding returns the row of the embedding that is not trained. A negative PadTokenID means the
+// last row, as in PyTorch.
 func (c Config) padding() *int64 {
 	if c.PadTokenID != nil && *c.PadTokenID < 0 {
 		return new(c.VocabSize - 1)

@@ -17,7 +17,7 @@ func ReadConfig(dir string) (Config, error) {
 	return pretrained.ReadConfigAs(dir, "llama", decode)
 }
 
-// fields are the settings that a type has, by their keys in config.json.
+// fields returns the settings of a model type, by their keys in config.json.
 func (c *Config) fields(f family) []pretrained.Field {
 	fields := []pretrained.Field{
 		{Key: "model_type", Value: &c.Type}, {Key: "vocab_size", Value: &c.VocabSize},
@@ -39,7 +39,7 @@ func (c *Config) fields(f family) []pretrained.Field {
 	return fields
 }
 
-// optional are the settings that some types have.
+// optional returns the settings that only some model types have.
 func (c *Config) optional() []pretrained.Field {
 	return []pretrained.Field{
 		{Key: "attention_bias", Value: &c.AttentionBias}, {Key: "mlp_bias", Value: &c.MLPBias},
@@ -55,7 +55,7 @@ func (c *Config) optional() []pretrained.Field {
 	}
 }
 
-// bounds are settings that null switches off, which -1 stands for.
+// bounds returns the settings that null turns off in config.json, for which -1 stands here.
 func (c *Config) bounds() map[string]*float64 {
 	return map[string]*float64{"attn_logit_softcapping": &c.AttnLogitSoftcapping,
 		"final_logit_softcapping": &c.FinalLogitSoftcapping}
@@ -87,7 +87,7 @@ func decode(d pretrained.Document) (c Config, err error) {
 			return c, err
 		}
 	}
-	if !slices.Contains(f.settings, "attn_logit_softcapping") { // Gemma3ForCausalLM does not apply it
+	if !slices.Contains(f.settings, "attn_logit_softcapping") { // Gemma3ForCausalLM does not use it
 		if err := d.Demand("attn_logit_softcapping", "null"); err != nil {
 			return c, err
 		}
@@ -114,11 +114,12 @@ func decode(d pretrained.Document) (c Config, err error) {
 	return c, nil
 }
 
-// decodeRest reads what stays in the document, to be written back.
+// decodeRest reads settings that remain in the document, so that they are written back as they
+// were.
 func (c *Config) decodeRest(d pretrained.Document, f family) error {
 	size, interval := int64(0), int64(4)
 	fields := []pretrained.Field{{Key: "head_dim", Value: &size}, {Key: "no_rope_layer_interval", Value: &interval}}
-	if c.Rope.Type == longRope { // it has precedence over what rope_parameters say
+	if c.Rope.Type == longRope { // it takes precedence over rope_parameters
 		fields = append(fields, pretrained.Field{Key: "original_max_position_embeddings",
 			Value: &c.Rope.OriginalMaxPositions})
 	}
@@ -139,7 +140,7 @@ func (c *Config) decodeRest(d pretrained.Document, f family) error {
 	return nil
 }
 
-// ropeLayers gives each layer a 1 but the interval-th, the 2·interval-th and so on, which get a 0.
+// ropeLayers returns 1 for each layer, but 0 for every interval-th one.
 func ropeLayers(layers, interval int64) []int64 {
 	turn := make([]int64, max(0, min(layers, transformer.MaxLayers)))
 	for i := range turn {
@@ -148,7 +149,7 @@ func ropeLayers(layers, interval int64) []int64 {
 	return turn
 }
 
-// document is the config.json of a resolved config.
+// document returns the config.json of a resolved config.
 func (c Config) document(architecture string) (pretrained.Document, error) {
 	d, f := pretrained.Document{}, families[c.Type]
 	maps.Copy(d, c.Extra)

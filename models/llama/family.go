@@ -5,36 +5,35 @@ import (
 	"slices"
 )
 
-// family is what the models of a type do not share with Llama. What it says is all that they differ
-// in: the zero value of each field is Llama's.
+// family describes how the models of a type differ from Llama. The zero value of each field means:
+// as in Llama.
 type family struct {
-	class    string // what the names of transformers' classes begin with
-	causal   string // that of the class of the language model; empty: class
-	defaults Config // what the zero value of a setting means
+	class    string // prefix of transformers' class names
+	causal   string // prefix of the class of the language model; empty: class
+	defaults Config // defaults of the settings
 
-	settings []string // of config.json that not all types have: the keys of [Config.optional]
-	actKey   string   // that of HiddenAct; empty: hidden_act
-	tied     bool     // TieWordEmbeddings, always
+	settings []string // keys of [Config.optional] that this type has in its config.json
+	actKey   string   // key of HiddenAct; empty means hidden_act
+	tied     bool     // TieWordEmbeddings is always true
 
-	qkvBias     bool // queries, keys and values have a bias whatever AttentionBias says
-	headNorms   bool // queries and keys are normalised, head by head: q_norm and k_norm
-	wideNorms   bool // they are, all heads together
-	fused       bool // queries, keys and values are one matrix product, and so are gate and what goes up
-	partialRope bool // partial_rotary_factor of a head is turned, and longrope takes the place of other rope_types
+	qkvBias     bool // queries, keys and values have a bias regardless of AttentionBias
+	headNorms   bool // queries and keys are normalised per head: q_norm and k_norm
+	wideNorms   bool // queries and keys are normalised over all heads together
+	fused       bool // queries, keys and values are one matrix product, and so are the gate and up projections
+	partialRope bool // only partial_rotary_factor of a head is rotated; longrope replaces the other rope_types
 
-	// sandwich normalises what attention and the feed-forward part return as well as what they are given;
-	// behind normalises only the former.
-	sandwich, behind bool
-	// ones says that normalisations multiply by 1 + their weight, and embeddings are multiplied by the
-	// root of HiddenSize.
-	ones bool
-	// castLast says that normalisations multiply by their weight, and positions turn, in float32, and only
-	// the result has the type of the input.
+	// With sandwich, the outputs of attention and of the feed-forward part are normalised as well
+	// as their inputs; with postNorms, only the outputs.
+	sandwich, postNorms bool
+	// Norms multiply by 1 + weight, and embeddings are multiplied by the square root of HiddenSize.
+	onePlusNorms bool
+	// Norms multiply by their weight in float32, and rotary embeddings are applied in float32; only
+	// the result is converted to the dtype of the input.
 	castLast bool
 
-	windows      *pattern // which layers have the sliding window where LayerTypes does not say; nil: all
-	windowSwitch bool     // there is a window only if use_sliding_window says so
-	twoRopes     bool     // layers with a window turn positions in a way of their own, LocalRope
+	windows      *pattern // which layers have a sliding window if LayerTypes is not given; nil means all
+	windowSwitch bool     // the sliding window is used only if use_sliding_window is true
+	twoRopes     bool     // layers with a sliding window have their own rotary embedding, LocalRope
 }
 
 var families = map[string]family{
@@ -50,23 +49,23 @@ var families = map[string]family{
 	},
 	"qwen2": {
 		class: "Qwen2", settings: []string{"sliding_window", "layer_types"}, qkvBias: true,
-		windowSwitch: true, windows: last28,
+		windowSwitch: true, windows: qwenWindows,
 		defaults: Config{VocabSize: 151936, HiddenSize: 4096, IntermediateSize: 22016, NumLayers: 32, NumHeads: 32,
 			MaxPositions: 32768},
 	},
 	"qwen3": {
 		class: "Qwen3", settings: []string{"attention_bias", "head_dim", "sliding_window", "layer_types"}, headNorms: true,
-		windowSwitch: true, windows: last28,
+		windowSwitch: true, windows: qwenWindows,
 		defaults: Config{VocabSize: 151936, HiddenSize: 4096, IntermediateSize: 22016, NumLayers: 32, NumHeads: 32,
 			NumKeyValueHeads: 32, HeadDim: 128, MaxPositions: 32768},
 	},
-	"phi3": { // transformers does not use embd_pdrop
+	"phi3": { // transformers ignores embd_pdrop
 		class: "Phi3", settings: []string{"resid_pdrop", "sliding_window"}, fused: true, partialRope: true,
 		defaults: Config{VocabSize: 32064, HiddenSize: 3072, IntermediateSize: 8192, NumLayers: 32, NumHeads: 32,
 			MaxPositions: 4096, RMSNormEps: 1e-5, EOSTokenIDs: []int64{32000}, PadTokenID: new(int64(32000))},
 	},
 	"gemma": {
-		class: "Gemma", settings: []string{"attention_bias", "head_dim"}, ones: true, tied: true,
+		class: "Gemma", settings: []string{"attention_bias", "head_dim"}, onePlusNorms: true, tied: true,
 		defaults: Config{VocabSize: 256000, HiddenSize: 3072, IntermediateSize: 24576, NumLayers: 28, NumHeads: 16,
 			HeadDim: 256, MaxPositions: 8192, HiddenAct: "gelu_pytorch_tanh", EOSTokenIDs: []int64{1},
 			PadTokenID: new(int64(0))},
@@ -74,7 +73,7 @@ var families = map[string]family{
 	"gemma2": {
 		class: "Gemma2", settings: []string{"attention_bias", "head_dim", "sliding_window", "layer_types",
 			"query_pre_attn_scalar", "attn_logit_softcapping", "final_logit_softcapping"},
-		actKey: "hidden_activation", ones: true, tied: true, sandwich: true, windows: butEach(2, ""),
+		actKey: "hidden_activation", onePlusNorms: true, tied: true, sandwich: true, windows: butEach(2, ""),
 		defaults: Config{VocabSize: 256000, HiddenSize: 2304, IntermediateSize: 9216, NumLayers: 26, NumHeads: 8,
 			NumKeyValueHeads: 4, HeadDim: 256, MaxPositions: 8192, HiddenAct: "gelu_pytorch_tanh", EOSTokenIDs: []int64{1},
 			PadTokenID: new(int64(0)), SlidingWindow: 4096, QueryPreAttnScalar: 256, AttnLogitSoftcapping: 50,
@@ -84,7 +83,7 @@ var families = map[string]family{
 		class: "Gemma3Text", causal: "Gemma3",
 		settings: []string{"attention_bias", "head_dim", "sliding_window", "layer_types",
 			"query_pre_attn_scalar", "final_logit_softcapping"},
-		actKey: "hidden_activation", ones: true, tied: true, sandwich: true, headNorms: true, twoRopes: true,
+		actKey: "hidden_activation", onePlusNorms: true, tied: true, sandwich: true, headNorms: true, twoRopes: true,
 		windows: butEach(6, "sliding_window_pattern"),
 		defaults: Config{VocabSize: 262208, HiddenSize: 2304, IntermediateSize: 9216, NumLayers: 26, NumHeads: 8,
 			NumKeyValueHeads: 4, HeadDim: 256, MaxPositions: 131072, HiddenAct: "gelu_pytorch_tanh", EOSTokenIDs: []int64{1},
@@ -97,7 +96,7 @@ var families = map[string]family{
 			EOSTokenIDs: []int64{128001}, PadTokenID: new(int64(128004))},
 	},
 	"olmo2": {
-		class: "Olmo2", settings: []string{"attention_bias"}, wideNorms: true, behind: true, castLast: true,
+		class: "Olmo2", settings: []string{"attention_bias"}, wideNorms: true, postNorms: true, castLast: true,
 		defaults: Config{VocabSize: 50304, HiddenSize: 4096, IntermediateSize: 11008, NumLayers: 32, NumHeads: 32,
 			MaxPositions: 2048, RMSNormEps: 1e-5, EOSTokenIDs: []int64{50279}, PadTokenID: new(int64(1))},
 	},
@@ -110,25 +109,25 @@ var families = map[string]family{
 	},
 }
 
-// pattern says which layers have the sliding window.
+// pattern defines which layers have a sliding window.
 type pattern struct {
-	key    string // of older files, which may give another number
+	key    string // key in older config.json files, which may override number
 	number int64
 	has    func(layer, number int64) bool
 }
 
-// last28 is that of Qwen2Config and Qwen3Config.
-var last28 = &pattern{"max_window_layers", 28, func(layer, first int64) bool { return layer >= first }}
+// qwenWindows is the pattern of Qwen2Config and Qwen3Config.
+var qwenWindows = &pattern{"max_window_layers", 28, func(layer, first int64) bool { return layer >= first }}
 
-// butEach gives each layer a window but the n-th, the 2n-th and so on.
+// butEach gives every layer a window except each n-th one.
 func butEach(n int64, key string) *pattern {
 	return &pattern{key, n, func(layer, n int64) bool { return (layer+1)%n != 0 }}
 }
 
-// types are the values of model_type that there are.
+// types returns the supported values of model_type.
 func types() []string { return slices.Sorted(maps.Keys(families)) }
 
-// typesWith are those that have a setting.
+// typesWith returns the types that have a setting.
 func typesWith(setting string) (with []string) {
 	for _, name := range types() {
 		if slices.Contains(families[name].settings, setting) {

@@ -13,7 +13,8 @@ import (
 	"github.com/gotrainer/gotrainer/models/pretrained"
 )
 
-// FuzzConfig: a config.json is refused, or what is written of it is read again, as the same.
+// FuzzConfig checks that a config.json is either refused, or can be written and read again with the
+// same result.
 func FuzzConfig(f *testing.F) {
 	for name := range files {
 		text, err := os.ReadFile("testdata/" + name + ".json")

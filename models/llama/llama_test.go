@@ -29,14 +29,15 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m))
 }
 
-// files are what testdata/llama.py and testdata/families.py wrote: models by the file that they are in.
+// files are the output of testdata/llama.py and testdata/families.py, with the number of models in
+// each.
 var files = map[string]int{"llama": 7, "windows": 2, "qwen3": 2, "phi3": 2, "gemma2": 2, "gemma3": 2,
 	"smollm3": 1, "olmo2": 1, "granite": 1}
 
-// recorded is what is in a file of a model.
+// recorded is a model in one of the files.
 type recorded struct {
 	Name           string
-	Attention      transformer.Attention // of the run
+	Attention      transformer.Attention // in the run
 	Config         map[string]any
 	Parameters     []string
 	Initial, Final map[string]string
@@ -68,13 +69,13 @@ func load(t *testing.T) (models []recorded) {
 	return models
 }
 
-// folder has the config.json that transformers wrote.
+// folder returns a folder with the config.json that transformers wrote.
 func (r recorded) folder(t *testing.T) string {
 	t.Helper()
 	return modeltest.ConfigFolder(t, r.Config)
 }
 
-// fresh makes the model from seed 42.
+// fresh makes the model with the seed 42.
 func (r recorded) fresh(t *testing.T, a transformer.Attention) *auto.CausalLanguageModel {
 	t.Helper()
 	torch.ManualSeed(42)
@@ -87,7 +88,7 @@ func TestSameSeedGivesTransformersWeights(t *testing.T) {
 	for _, r := range load(t) {
 		t.Run(r.Name, func(t *testing.T) {
 			m := r.fresh(t, "")
-			assert.Equal(t, r.Generator, modeltest.Generator(), "the generator stands elsewhere")
+			assert.Equal(t, r.Generator, modeltest.Generator(), "the generator has another state")
 			var names []string
 			for _, p := range nn.Params(m) {
 				names = append(names, p.Name)
@@ -101,7 +102,7 @@ func TestSameSeedGivesTransformersWeights(t *testing.T) {
 			text, err := os.ReadFile(filepath.Join(dir, "config.json"))
 			require.NoError(t, err)
 			require.NoError(t, json.Unmarshal(text, &config))
-			assert.Equal(t, r.Config, config, "what is saved is what was loaded")
+			assert.Equal(t, r.Config, config, "the saved settings are those that were loaded")
 			again, err := auto.CausalLM(t.Context(), dir, auto.Options{Warnings: io.Discard})
 			require.NoError(t, err)
 			assert.Empty(t, again.Report.Missing)
@@ -122,7 +123,8 @@ func TestForwardAndBackwardHaveTransformersBits(t *testing.T) {
 	}
 }
 
-// TestRunsHaveTransformersBits: a run of Trainer over windows of two, then what the model writes.
+// TestRunsHaveTransformersBits compares a run of Trainer over windows of two, then texts that the
+// model generates.
 func TestRunsHaveTransformersBits(t *testing.T) {
 	for _, r := range load(t) {
 		t.Run(r.Name, func(t *testing.T) {
@@ -143,13 +145,13 @@ func TestRunsHaveTransformersBits(t *testing.T) {
 	}
 }
 
-// TestWhatIsKeptOfATextMakesNoDifference: positions go on where the text stands, and grouped heads
-// find their keys.
+// TestWhatIsKeptOfATextMakesNoDifference checks that with cached keys and values, positions
+// continue correctly and grouped heads use the right keys.
 func TestWhatIsKeptOfATextMakesNoDifference(t *testing.T) {
 	for _, r := range load(t) {
 		for _, a := range []transformer.Attention{transformer.SDPA, transformer.Eager} {
 			m := r.fresh(t, a)
-			torch.NoGrad(func() { m.InputEmbeddings().Weight.MulScalar_(20) }) // tokens that are far apart
+			torch.NoGrad(func() { m.InputEmbeddings().Weight.MulScalar_(20) }) // makes the logits of tokens differ more
 			prompt := []int64{3, 14, 15, 9, 2, 6}
 			got, err := m.GenerateIDs(t.Context(), prompt, auto.Generation{MaxNewTokens: 16, EOSTokenIDs: []int64{}})
 			require.NoError(t, err)
@@ -160,7 +162,7 @@ func TestWhatIsKeptOfATextMakesNoDifference(t *testing.T) {
 					logits := m.Forward(torch.From(ids, 1, int64(len(ids))), torch.Tensor{}, torch.Tensor{})
 					best := torch.Values[int64](logits.ArgMax(-1, false))
 					from := 0
-					if r.Name == "phi3 with longrope" { // up to 12 tokens it had other positions
+					if r.Name == "phi3 with longrope" { // it used the short factors for up to 12 tokens
 						from = 12 - len(prompt)
 					}
 					assert.Equal(t, got[from:], best[len(prompt)-1+from:len(ids)-1], "%s, %s", r.Name, a)
@@ -178,7 +180,8 @@ func TestLayersAreUnits(t *testing.T) {
 	}
 }
 
-// TestAdaptersGoOnEachType, on the layers that peft chooses: two of each layer, or one of fused products.
+// TestAdaptersGoOnEachType uses the layers that peft chooses: two per layer, or one if the
+// projections are fused.
 func TestAdaptersGoOnEachType(t *testing.T) {
 	for _, r := range load(t) {
 		m := r.fresh(t, r.Attention)
@@ -193,7 +196,7 @@ func TestAdaptersGoOnEachType(t *testing.T) {
 				assert.True(t, p.Tensor.Grad().Defined(), "%s: %s has no gradient", r.Name, p.Name)
 			}
 		}
-		each := 4 // two matrices of two layers
+		each := 4 // two matrices in each of two layers
 		if strings.HasPrefix(r.Name, "phi3") {
 			each = 2
 		}
@@ -201,7 +204,8 @@ func TestAdaptersGoOnEachType(t *testing.T) {
 	}
 }
 
-// TestOlderFilesAreRead: of transformers 4, with settings of positions under other names.
+// TestOlderFilesAreRead reads files of transformers 4, in which the settings of rotary embeddings
+// have other names.
 func TestOlderFilesAreRead(t *testing.T) {
 	for text, want := range map[string]llama.Rope{
 		`"rope_theta": 500000.0, "rope_scaling": {"factor": 32.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0,
@@ -221,7 +225,8 @@ func TestOlderFilesAreRead(t *testing.T) {
 	}
 }
 
-// TestSettingsThatAreNotSupportedAreRefused: each would change what the model computes.
+// TestSettingsThatAreNotSupportedAreRefused checks settings that would change what the model
+// computes.
 func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 	read := func(dir string) error {
 		_, err := auto.CausalLM(t.Context(), dir, auto.Options{FromConfig: true})
@@ -310,7 +315,8 @@ func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 	}
 }
 
-// TestOlderFilesHaveWindows: of transformers 4, which do not name the type of each layer.
+// TestOlderFilesHaveWindows reads files of transformers 4, which do not list the type of each
+// layer.
 func TestOlderFilesHaveWindows(t *testing.T) {
 	const full, sliding = llama.FullAttention, llama.SlidingAttention
 	for text, want := range map[string][]string{
@@ -336,7 +342,7 @@ func TestOlderFilesHaveWindows(t *testing.T) {
 			assert.Equal(t, []llama.Rope{{Type: "linear", Theta: 1000, Factor: 8}, {Type: "default", Theta: 100}},
 				[]llama.Rope{again.Rope, again.LocalRope})
 		}
-		if again.LayerTypes == nil { // of mistral, which has no layer_types
+		if again.LayerTypes == nil { // Mistral has no layer_types
 			again.LayerTypes = []string{full, full, full}
 			if again.SlidingWindow > 0 {
 				again.LayerTypes = []string{sliding, sliding, sliding}
@@ -346,7 +352,8 @@ func TestOlderFilesHaveWindows(t *testing.T) {
 	}
 }
 
-// TestLayersWithoutPositions: of SmolLM3, by number or each by itself.
+// TestLayersWithoutPositions reads SmolLM3's layers without rotary embeddings, given as an interval
+// or as a list.
 func TestLayersWithoutPositions(t *testing.T) {
 	for text, want := range map[string][]int64{
 		`"num_hidden_layers": 5`:                              {1, 1, 1, 0, 1},
@@ -364,7 +371,8 @@ func TestLayersWithoutPositions(t *testing.T) {
 	}
 }
 
-// TestACapMakesAttentionEager, since fused attention leaves it out. Who asks for that gets it.
+// TestACapMakesAttentionEager checks that attention with a soft cap is eager by default, since
+// fused attention ignores the cap. Fused attention can be requested explicitly.
 func TestACapMakesAttentionEager(t *testing.T) {
 	for _, r := range load(t) {
 		if r.Name != "gemma2" {
@@ -383,7 +391,7 @@ func TestACapMakesAttentionEager(t *testing.T) {
 	t.Fatal("no model has a cap")
 }
 
-// TestAWindowIsNoLimit: texts may be longer than what a token attends to.
+// TestAWindowIsNoLimit checks that texts may be longer than the sliding window.
 func TestAWindowIsNoLimit(t *testing.T) {
 	for want, c := range map[int64]llama.Config{
 		131072: {Type: "mistral"},

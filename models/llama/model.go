@@ -18,7 +18,7 @@ type Model struct {
 	RotaryEmb   *RotaryEmbedding     `module:"rotary_emb"`
 
 	config Config
-	scale  float64 // of embeddings: GemmaTextScaledWordEmbedding, and Granite's; 1: of the others
+	scale  float64 // factor of the embeddings, as in Gemma and Granite; otherwise 1
 }
 
 // Layer is LlamaDecoderLayer: attention and a feed-forward part, each preceded by a normalisation
@@ -32,9 +32,9 @@ type Layer struct {
 	PostAttentionLayerNorm   *transformer.RMSNorm `module:"post_attention_layernorm"`
 	PreFeedforwardLayerNorm  *transformer.RMSNorm `module:"pre_feedforward_layernorm"`  // nil except for Gemma 2 and 3
 	PostFeedforwardLayerNorm *transformer.RMSNorm `module:"post_feedforward_layernorm"` // nil for Llama
-	ResidDropout             *nn.Dropout          `module:"resid_dropout"`              // for the output of either part
+	ResidDropout             *nn.Dropout          `module:"resid_dropout"`              // for the output of both parts
 
-	multiplier float64 // of what either part adds
+	multiplier float64 // factor of the output of both parts
 }
 
 func newModel(c Config, b transformer.Builder, activation transformer.Activation) *Model {
@@ -45,7 +45,7 @@ func newModel(c Config, b transformer.Builder, activation transformer.Activation
 		config:      c,
 		scale:       c.EmbeddingMultiplier,
 	}
-	if families[c.Type].ones {
+	if families[c.Type].onePlusNorms {
 		m.scale = math.Sqrt(float64(c.HiddenSize))
 	}
 	m.Decoder = transformer.NewDecoder(c.NumLayers, c.NumKeyValueHeads*c.HeadDim,
@@ -66,22 +66,22 @@ func newLayer(c Config, b transformer.Builder, activation transformer.Activation
 		multiplier:             c.ResidualMultiplier,
 	}
 	f := families[c.Type]
-	if !f.behind {
+	if !f.postNorms {
 		l.InputLayerNorm = c.norm(b, c.HiddenSize)
 	}
 	if f.sandwich {
 		l.PreFeedforwardLayerNorm = c.norm(b, c.HiddenSize)
 	}
-	if f.sandwich || f.behind {
+	if f.sandwich || f.postNorms {
 		l.PostFeedforwardLayerNorm = c.norm(b, c.HiddenSize)
 	}
 	return l
 }
 
-// norm makes a normalisation of so many numbers.
+// norm makes a norm over size features.
 func (c Config) norm(b transformer.Builder, size int64) *transformer.RMSNorm {
 	f := families[c.Type]
-	if f.ones {
+	if f.onePlusNorms {
 		return b.OnePlusRMSNorm(size, c.RMSNormEps)
 	}
 	n := b.RMSNorm(size, c.RMSNormEps)
@@ -104,14 +104,15 @@ func (m *Model) embed(ids torch.Tensor) torch.Tensor {
 		return x
 	}
 	scale := m.scale
-	if families[m.config.Type].ones { // as a tensor of the weight's type, in which it is another number
+	if families[m.config.Type].onePlusNorms { // transformers rounds the factor to the weight's dtype
 		scale = torch.From([]float64{scale}).ToDType(m.EmbedTokens.Weight.DType()).Item()
 	}
 	return x.MulScalar(scale)
 }
 
-// masks returns the masks of the layers, for hidden states of the last tokens, at positions. lengths
-// holds the length of the texts: one number for all, or one for each.
+// masks returns a function that gives each layer its mask, for hidden states x of the last tokens
+// at the given positions. lengths are the lengths of the texts: one number for all, or one for
+// each.
 func (m *Model) masks(mask, x torch.Tensor, lengths []int64, positions torch.Tensor) func(layer int) transformer.Mask {
 	dtype := x.DType()
 	if families[m.config.Type].castLast {
@@ -151,7 +152,7 @@ func (m *Model) Decode(ids torch.Tensor, past *transformer.Past) torch.Tensor {
 
 // Forward maps hidden states, [B, L, hidden], to the next ones.
 func (l *Layer) Forward(x torch.Tensor, mask transformer.Mask) torch.Tensor {
-	return torch.Return(func() torch.Tensor { // what autograd does not need is freed here, not at the end of the step
+	return torch.Return(func() torch.Tensor { // frees what autograd does not need now, instead of at the end of the step
 		return l.Continue(x, mask, nil)
 	})
 }
@@ -167,7 +168,7 @@ func (l *Layer) Continue(x torch.Tensor, mask transformer.Mask, recall transform
 	return l.add(x, l.PostFeedforwardLayerNorm.Forward(l.MLP.Forward(normalised(x, l.PreFeedforwardLayerNorm))))
 }
 
-// normalised is x where there is no normalisation.
+// normalised returns n(x), or x if there is no norm.
 func normalised(x torch.Tensor, n *transformer.RMSNorm) torch.Tensor {
 	if n == nil {
 		return x
@@ -175,7 +176,7 @@ func normalised(x torch.Tensor, n *transformer.RMSNorm) torch.Tensor {
 	return n.Forward(x)
 }
 
-// add adds what a part makes of x to it.
+// add adds the output of attention or of the feed-forward part to the residual stream x.
 func (l *Layer) add(x, made torch.Tensor) torch.Tensor {
 	made = l.ResidDropout.Forward(made)
 	if l.multiplier != 1 {

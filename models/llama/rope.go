@@ -37,8 +37,8 @@ type Rope struct {
 	PartialRotaryFactor float64 `json:"partial_rotary_factor,omitempty"` // of phi3: the fraction of a head that is rotated; zero: 1
 }
 
-// decodeRope takes the settings of positions out of a config.json, in the words of transformers 5
-// or of 4.
+// decodeRope takes the rotary embedding's settings out of a config.json, in the format of
+// transformers 5 or of transformers 4.
 func decodeRope(d pretrained.Document, f family) (r Rope, err error) {
 	var scaling struct {
 		Rope
@@ -53,7 +53,7 @@ func decodeRope(d pretrained.Document, f family) (r Rope, err error) {
 		r.Type = scaling.Older
 	}
 	if f.partialRope && (r.Type == "su" || r.Type == "yarn") {
-		r.Type = longRope // as older files call it
+		r.Type = longRope // their names for it in older files
 	}
 	if r.Theta == 0 {
 		r.Theta = theta
@@ -62,13 +62,13 @@ func decodeRope(d pretrained.Document, f family) (r Rope, err error) {
 		r.PartialRotaryFactor = part
 	}
 	if r.PartialRotaryFactor == 1 {
-		r.PartialRotaryFactor = 0 // which means the same, and not all types have it
+		r.PartialRotaryFactor = 0 // equivalent, and not all types have the setting
 	}
 	return r, nil
 }
 
-// decodeRopes takes out of a config.json the settings of positions of all layers, or of those with
-// a window by themselves.
+// decodeRopes takes the rotary embeddings' settings out of a config.json: either one for all
+// layers, or a separate one for the layers with a sliding window.
 func (c *Config) decodeRopes(d pretrained.Document, f family) (err error) {
 	if !f.twoRopes {
 		c.Rope, err = decodeRope(d, f)
@@ -84,7 +84,7 @@ func (c *Config) decodeRopes(d pretrained.Document, f family) (err error) {
 	}
 	global := pretrained.Document{"rope_parameters": each[FullAttention]}
 	local := pretrained.Document{"rope_parameters": each[SlidingAttention]}
-	global["rope_theta"], global["rope_scaling"] = d["rope_theta"], d["rope_scaling"] // of files of transformers 4
+	global["rope_theta"], global["rope_scaling"] = d["rope_theta"], d["rope_scaling"] // in files of transformers 4
 	local["rope_theta"] = d["rope_local_base_freq"]
 	for _, key := range []string{"rope_theta", "rope_scaling", "rope_local_base_freq"} {
 		delete(d, key)
@@ -103,7 +103,8 @@ func (c *Config) decodeRopes(d pretrained.Document, f family) (err error) {
 
 const longRope = "longrope"
 
-// resolved fills in the defaults, among them theta (zero: 10000), and refuses what is impossible.
+// resolved fills in the defaults and checks the settings. The default of Theta is theta or, if that
+// is 0, 10000.
 func (r Rope) resolved(c Config, f family, theta float64) (Rope, error) {
 	r.Type = cmp.Or(r.Type, "default")
 	r.Theta = cmp.Or(r.Theta, theta, 10000)
@@ -113,7 +114,7 @@ func (r Rope) resolved(c Config, f family, theta float64) (Rope, error) {
 	if f.partialRope {
 		known = []string{"default", longRope}
 		r.PartialRotaryFactor = cmp.Or(r.PartialRotaryFactor, 1)
-		part = r.turned(c.HeadDim)
+		part = r.rotaryDims(c.HeadDim)
 	}
 	switch {
 	case !slices.Contains(known, r.Type):
@@ -150,7 +151,8 @@ func (r Rope) resolved(c Config, f family, theta float64) (Rope, error) {
 	return r, nil
 }
 
-// checkFactors refuses factors of longrope that are not positive, or not one for each of n pairs.
+// checkFactors returns an error unless the factors of longrope are n positive numbers, one for each
+// pair of features.
 func (r Rope) checkFactors(n int64) error {
 	for name, factors := range map[string][]float64{"short_factor": r.ShortFactor, "long_factor": r.LongFactor} {
 		if int64(len(factors)) != n || slices.ContainsFunc(factors, func(x float64) bool { return !(x > 0) }) {
@@ -160,12 +162,12 @@ func (r Rope) checkFactors(n int64) error {
 	return nil
 }
 
-// turned is how many numbers of a head of that size are turned.
-func (r Rope) turned(size int64) int64 {
+// rotaryDims returns how many features of a head of the given size are rotated.
+func (r Rope) rotaryDims(size int64) int64 {
 	return int64(float64(size) * cmp.Or(r.PartialRotaryFactor, 1))
 }
 
-// scale is what queries and keys of longrope are multiplied by.
+// scale returns the factor by which longrope multiplies queries and keys.
 func (r Rope) scale(positions int64) float64 {
 	if r.Type != longRope || r.AttentionFactor > 0 {
 		return cmp.Or(r.AttentionFactor, 1)
@@ -177,8 +179,8 @@ func (r Rope) scale(positions int64) float64 {
 	return math.Sqrt(1 + math.Log(factor)/math.Log(r.OriginalMaxPositions))
 }
 
-// frequencies are how far a position turns each of size/2 pairs: ROPE_INIT_FUNCTIONS of
-// transformers. Those of longrope have factors.
+// frequencies returns the rotation angle per position of each of size/2 pairs: ROPE_INIT_FUNCTIONS
+// of transformers. factors are those of longrope.
 func (r Rope) frequencies(size int64, factors []float64) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		f := transformer.RotaryFrequencies(r.Theta, size, factors)
@@ -192,7 +194,8 @@ func (r Rope) frequencies(size int64, factors []float64) torch.Tensor {
 	})
 }
 
-// llama3 leaves short waves as they are, and scales long ones, and those between in part.
+// llama3 leaves short wavelengths unchanged, divides the frequencies of long ones by Factor, and
+// interpolates in between.
 func (r Rope) llama3(f torch.Tensor) torch.Tensor {
 	low, high := r.OriginalMaxPositions/r.LowFreqFactor, r.OriginalMaxPositions/r.HighFreqFactor
 	waves := f.Reciprocal().MulScalar(2 * math.Pi)

@@ -10,16 +10,17 @@ import (
 
 // RotaryEmbedding is LlamaRotaryEmbedding: how far a position rotates queries and keys.
 type RotaryEmbedding struct {
-	InvFreq      torch.Tensor `buffer:"inv_freq,nonpersistent"`       // [E/2]
-	LongInvFreq  torch.Tensor `buffer:"long_inv_freq,nonpersistent"`  // for long texts; undefined: as for others
-	LocalInvFreq torch.Tensor `buffer:"local_inv_freq,nonpersistent"` // for layers with a window; undefined: as for others
+	InvFreq     torch.Tensor `buffer:"inv_freq,nonpersistent"`      // [E/2]
+	LongInvFreq torch.Tensor `buffer:"long_inv_freq,nonpersistent"` // for long texts; undefined: as for others
+	// For layers with a sliding window; undefined if they use InvFreq too.
+	LocalInvFreq torch.Tensor `buffer:"local_inv_freq,nonpersistent"`
 
-	short int64   // the most tokens of a text that is not long; 0: there are no long ones
-	scale float64 // multiplies queries and keys; 1: of all but longrope
+	short int64   // longest text that is rotated with the short factors; 0 without longrope
+	scale float64 // factor of queries and keys; 1 without longrope
 }
 
 func newRotaryEmbedding(c Config) *RotaryEmbedding {
-	size, r := c.Rope.turned(c.HeadDim), c.Rope
+	size, r := c.Rope.rotaryDims(c.HeadDim), c.Rope
 	e := &RotaryEmbedding{InvFreq: nn.Buffer(r.frequencies(size, r.ShortFactor)), scale: r.scale(c.MaxPositions)}
 	if r.LongFactor != nil {
 		e.short, e.LongInvFreq = int64(r.OriginalMaxPositions), nn.Buffer(r.frequencies(size, r.LongFactor))
@@ -30,8 +31,8 @@ func newRotaryEmbedding(c Config) *RotaryEmbedding {
 	return e
 }
 
-// at is for the last n tokens, at positions, of texts whose lengths are given: one number for all, or
-// one for each. Their hidden states have that dtype.
+// at returns the rotary embedding for the last n tokens, at the given positions, of texts with the
+// given lengths: one number for all, or one for each. dtype is the dtype of the hidden states.
 func (e *RotaryEmbedding) at(lengths []int64, n int64, positions torch.Tensor, local bool,
 	dtype torch.DType) transformer.Rotary {
 	f := e.InvFreq
@@ -44,8 +45,8 @@ func (e *RotaryEmbedding) at(lengths []int64, n int64, positions torch.Tensor, l
 	return transformer.NewRotary(f, positions, e.scale, dtype)
 }
 
-// byLength are the frequencies of texts of so many tokens, n of which are new: [E/2], or [B, 1, 1, E/2]
-// where some texts are long and others are not.
+// byLength returns the frequencies of texts with the given numbers of tokens, of which n are new:
+// [E/2], or [B, 1, 1, E/2] if some texts are long and others are not.
 func (e *RotaryEmbedding) byLength(lengths []int64, n int64) torch.Tensor {
 	long := make([]bool, len(lengths))
 	for i, length := range lengths {

@@ -15,7 +15,7 @@ const (
 	SlidingAttention = "sliding_attention" // to those within SlidingWindow
 )
 
-// decodeWindows takes out of a config.json which layers have a sliding window, and how long it is.
+// decodeWindows takes out of a config.json which layers have a sliding window, and its size.
 func (c *Config) decodeWindows(d pretrained.Document, f family) error {
 	if !slices.Contains(f.settings, "sliding_window") {
 		return d.Demand("use_sliding_window", "false")
@@ -42,23 +42,24 @@ func (c *Config) decodeWindows(d pretrained.Document, f family) error {
 	return err
 }
 
-// olderLayerTypes are those of a file of transformers 4, which may have a number of its own for the
-// pattern of its type.
+// olderLayerTypes returns the layer types for a file of transformers 4, which may override the
+// number in the pattern of its model type.
 func (c *Config) olderLayerTypes(d pretrained.Document, f family) ([]string, error) {
 	layers, p := f.defaults.NumLayers, *f.windows
 	window := f.defaults.SlidingWindow
-	d = maps.Clone(d) // the number stays in what is written back
+	d = maps.Clone(d) // the number must stay in d, to be written back
 	if err := d.Decode([]pretrained.Field{{Key: "num_hidden_layers", Value: &layers}, {Key: p.key, Value: &p.number},
 		{Key: "sliding_window", Value: &window}}); err != nil {
 		return nil, err
 	}
-	if p.number < 0 || p.number == 0 && p.key != last28.key {
+	if p.number < 0 || p.number == 0 && p.key != qwenWindows.key {
 		return nil, fmt.Errorf("%s is %d; want a positive number", p.key, p.number)
 	}
 	return p.types(layers, window), nil
 }
 
-// types are those of so many layers. A nil pattern gives all of them the window, if there is one.
+// types returns the types of the given number of layers. With a nil pattern, all layers have the
+// window, if there is one.
 func (p *pattern) types(layers, window int64) []string {
 	types := make([]string, max(0, min(layers, transformer.MaxLayers)))
 	for i := range types {
@@ -70,7 +71,8 @@ func (p *pattern) types(layers, window int64) []string {
 	return types
 }
 
-// checkWindows refuses layers that are not there, and windows without a size.
+// checkWindows checks that each layer has a valid type, and that there is a window if a layer needs
+// one.
 func (c Config) checkWindows() error {
 	if int64(len(c.LayerTypes)) != c.NumLayers {
 		return fmt.Errorf("layer_types has %d types; want one for each of the %d layers", len(c.LayerTypes), c.NumLayers)

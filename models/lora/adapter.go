@@ -17,11 +17,11 @@ type Adapter struct {
 	model   any
 	config  Config
 	layers  []target
-	state   []torch.Named // by the names of the file
+	state   []torch.Named // by their names in the file
 	enabled bool
 }
 
-// target is a layer with an update.
+// target is a layer together with its update.
 type target struct {
 	name   string
 	layer  layer
@@ -49,7 +49,7 @@ func Add(model any, c Config) (a *Adapter, err error) {
 	return a, nil
 }
 
-// find finds the layers that get updates, and changes nothing.
+// find determines the layers that get updates. It does not change the model.
 func (a *Adapter) find() error {
 	modules := nn.Modules(a.model)
 	c := &a.config
@@ -88,7 +88,7 @@ func (a *Adapter) find() error {
 	return nil
 }
 
-// target is what says which layers get updates, for errors.
+// target describes for errors which layers get updates.
 func (c Config) target() string {
 	if c.TargetPattern != "" {
 		return fmt.Sprintf("Config.TargetPattern %q", c.TargetPattern)
@@ -96,7 +96,7 @@ func (c Config) target() string {
 	return fmt.Sprintf("Config.TargetModules %q", c.TargetModules)
 }
 
-// lastParts are the last parts of names, each once.
+// lastParts returns the distinct last components of names.
 func lastParts(names []string) []string {
 	last := map[string]bool{}
 	for _, n := range names {
@@ -111,8 +111,8 @@ type OutputEmbedder interface {
 	OutputEmbeddings() *nn.Linear // nil: there is none
 }
 
-// allLinear are the linear layers of a model but for its output layer: by the last parts of their
-// names where these fit no other, as in the files of others.
+// allLinear returns the linear layers of a model except its output layer. It returns only the last
+// components of their names, as other programs do, unless these also match modules of another kind.
 func (a *Adapter) allLinear(modules []nn.Named) []string {
 	var output any
 	if o, ok := a.model.(OutputEmbedder); ok && o.OutputEmbeddings() != nil {
@@ -133,7 +133,7 @@ func (a *Adapter) allLinear(modules []nn.Named) []string {
 	return short
 }
 
-// build makes the updates and says what is trained.
+// build creates the updates and sets which parameters are trained.
 func (a *Adapter) build() error {
 	trained, err := a.trained()
 	if err != nil {
@@ -158,7 +158,8 @@ func (a *Adapter) build() error {
 	return nil
 }
 
-// isTraining reports whether a model is in training mode, as its first module says that has one.
+// isTraining reports whether a model is in training mode, according to the first of its modules
+// that has a mode.
 func isTraining(model any) bool {
 	for _, m := range nn.Modules(model) {
 		if mode, ok := m.Module.(interface{ Training() bool }); ok {
@@ -168,7 +169,7 @@ func isTraining(model any) bool {
 	return true
 }
 
-// trained are the weights of the model itself that are trained.
+// trained returns the model's own weights that are trained.
 func (a *Adapter) trained() (map[torch.Tensor]bool, error) {
 	trained := map[torch.Tensor]bool{}
 	found := map[string]bool{}
@@ -180,7 +181,8 @@ func (a *Adapter) trained() (map[torch.Tensor]bool, error) {
 		}
 	}
 	for _, wanted := range a.config.ModulesToSave {
-		if !found[wanted] && a.config.TaskType == "" { // with a task peft names heads that a model may not have
+		// With a task type, peft lists names of heads that a model may not have.
+		if !found[wanted] && a.config.TaskType == "" {
 			return nil, fmt.Errorf("lora: the model has no module %q, which Config.ModulesToSave names", wanted)
 		}
 	}
@@ -189,7 +191,7 @@ func (a *Adapter) trained() (map[torch.Tensor]bool, error) {
 		weight, _, _, _ := sizes(t.layer)
 		adapted[weight] = t.name
 	}
-	whole := map[torch.Tensor]string{} // is not trained, by that name
+	whole := map[torch.Tensor]string{} // tensors that are not trained as a whole, with their names
 	for _, p := range nn.StateDict(a.model) {
 		if a.config.saves(parent(p.Name)) || a.trainsBias(p.Name) {
 			trained[p.Tensor] = true
@@ -214,8 +216,9 @@ func (a *Adapter) trained() (map[torch.Tensor]bool, error) {
 
 func parent(name string) string { return name[:max(strings.LastIndex(name, "."), 0)] }
 
-// trainsBias reports whether a tensor is a bias that is trained. All are those with the word in
-// their names, as in peft: T5's for distances, which are the weight of an embedding, among them.
+// trainsBias reports whether a tensor is a bias that is trained. As in peft, with AllBias this is
+// every tensor whose name contains "bias", including T5's relative attention bias, which is the
+// weight of an embedding.
 func (a *Adapter) trainsBias(name string) bool {
 	switch a.config.Bias {
 	case AllBias:
@@ -227,15 +230,16 @@ func (a *Adapter) trainsBias(name string) bool {
 	return false
 }
 
-// has reports whether the layer of that name has an update.
+// has reports whether the layer with the given name has an update.
 func (a *Adapter) has(name string) bool {
 	return slices.ContainsFunc(a.layers, func(t target) bool { return t.name == name })
 }
 
-// prefix is what peft's wrapper puts in front of names.
+// prefix is the prefix that peft's wrapper adds to names.
 const prefix = "base_model.model."
 
-// list lists what the file has: updates, modules to save with their buffers, biases.
+// list sets a.state to the tensors in the file: updates, modules to save with their buffers, and
+// biases.
 func (a *Adapter) list(trained map[torch.Tensor]bool) {
 	for _, t := range nn.StateDict(a.model) {
 		layer, last := parent(t.Name), t.Name[strings.LastIndex(t.Name, ".")+1:]

@@ -26,7 +26,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// named returns the recorded model of that name.
+// named returns the recorded model with the given name.
 func named(t *testing.T, name string) recorded {
 	t.Helper()
 	models, _ := load(t)
@@ -39,7 +39,7 @@ func named(t *testing.T, name string) recorded {
 	return recorded{}
 }
 
-// saved is a folder with the model without an adapter.
+// saved returns a folder with the model without an adapter.
 func (r recorded) saved(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -49,7 +49,7 @@ func (r recorded) saved(t *testing.T) string {
 
 func quiet() auto.Options { return auto.Options{Warnings: io.Discard} }
 
-// TestAnAdapterOfPeftIsLoaded: one that peft has trained and saved.
+// TestAnAdapterOfPeftIsLoaded loads an adapter that peft has trained and saved.
 func TestAnAdapterOfPeftIsLoaded(t *testing.T) {
 	_, file := load(t)
 	base := named(t, "gpt2").saved(t)
@@ -74,7 +74,8 @@ func TestAnAdapterOfPeftIsLoaded(t *testing.T) {
 	torch.NoGrad(func() { near(t, "logits", forward(m.Model, file), file.Tensor("gpt2.trained")) })
 }
 
-// TestASavedAdapterIsLoaded: with the labels of the head, which base and files of peft do not have.
+// TestASavedAdapterIsLoaded checks that the labels of the head are loaded, too, which neither the
+// base model nor peft's files contain.
 func TestASavedAdapterIsLoaded(t *testing.T) {
 	models, file := load(t)
 	for _, r := range models {
@@ -125,7 +126,7 @@ func TestASavedAdapterIsLoaded(t *testing.T) {
 				assert.False(t, forward(m, file).Equal(before))
 				m.LoRA().SetEnabled(true)
 				require.NoError(t, m.MergeLoRA())
-				assert.True(t, forward(m, file).AllClose(before, 1e-4, 1e-5, false), "merging changes nothing but rounding")
+				assert.True(t, forward(m, file).AllClose(before, 1e-4, 1e-5, false), "merging changes results only by rounding")
 			})
 			require.Error(t, m.MergeLoRA(), "twice")
 			for _, p := range nn.Params(m) {
@@ -157,7 +158,7 @@ func run(t *testing.T, r recorded, o trainer.Options, eo engine.Options, rows []
 	return m.Model
 }
 
-// TestACheckpointHoldsTheAdapterAlone, and a run continues with it bit for bit.
+// TestACheckpointHoldsTheAdapterAlone also checks that a run continues from it bit for bit.
 func TestACheckpointHoldsTheAdapterAlone(t *testing.T) {
 	_, file := load(t)
 	r := named(t, "gpt2")
@@ -207,7 +208,7 @@ func TestLayersAreComputedTogether(t *testing.T) {
 	})
 }
 
-// TestAModelOfOnesOwn: one that package auto does not know.
+// TestAModelOfOnesOwn uses a model that package auto does not know.
 func TestAModelOfOnesOwn(t *testing.T) {
 	testenv.RequireTorch(t)
 	build := func() nn.Sequential {
@@ -223,7 +224,7 @@ func TestAModelOfOnesOwn(t *testing.T) {
 	all, trained := nn.CountParams(model)
 	assert.EqualValues(t, 4*8+8+2*8+8*3+3+2*(4+8), all)
 	assert.EqualValues(t, 2*8+8*3+3+2*(4+8), trained)
-	model = build() // the statistics of a batch normalisation count the passes
+	model = build() // the statistics of batch normalisation depend on the passes so far
 	require.True(t, model.Forward(x).Equal(before), "B is zero at first")
 
 	a, err = lora.Add(model, lora.Config{TargetPattern: "0", R: 2, ModulesToSave: []string{"2", "3"},
@@ -241,7 +242,7 @@ func TestAModelOfOnesOwn(t *testing.T) {
 	require.NoError(t, b.Load(dir))
 	nn.SetTraining(model, false)
 	nn.SetTraining(other, false)
-	assert.True(t, other.Forward(x).Equal(model.Forward(x)), "buffers of ModulesToSave are saved, too")
+	assert.True(t, other.Forward(x).Equal(model.Forward(x)), "buffers of ModulesToSave are saved too")
 
 	require.NoError(t, b.Remove())
 	for _, err := range []error{b.Remove(), b.Merge(), b.Save(dir), b.Load(dir)} {
@@ -275,7 +276,7 @@ func TestWhatDoesNotFitIsRefused(t *testing.T) {
 		_, err := lora.Add(model, c)
 		require.ErrorContains(t, err, want, "%+v", c)
 		for _, p := range nn.Params(model) {
-			assert.True(t, p.Tensor.NeedsGrad(), "the model is as it was")
+			assert.True(t, p.Tensor.NeedsGrad(), "the model is unchanged")
 		}
 		assert.Empty(t, nn.Children(model[0]))
 	}
@@ -300,7 +301,8 @@ func TestWhatDoesNotFitIsRefused(t *testing.T) {
 	require.ErrorContains(t, two.Load(dir), "base_model.model.0.lora_A.weight")
 }
 
-// TestConfigurationsThatAreNotSupportedAreRefused: each would change what a layer computes.
+// TestConfigurationsThatAreNotSupportedAreRefused checks settings that would change what a layer
+// computes.
 func TestConfigurationsThatAreNotSupportedAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"peft_type": "IA3"}`:                                     `peft_type is "IA3"; only LORA`,
@@ -320,7 +322,7 @@ func TestConfigurationsThatAreNotSupportedAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzConfig: what is read is written and read as the same.
+// FuzzConfig checks that a configuration can be written and read again with the same result.
 func FuzzConfig(f *testing.F) {
 	text, err := os.ReadFile("testdata/adapter/adapter_config.json")
 	require.NoError(f, err)
@@ -341,7 +343,8 @@ func FuzzConfig(f *testing.F) {
 	})
 }
 
-// TestLayersAreUnits: a model whose layers are shared out computes what it did, frozen or not.
+// TestLayersAreUnits checks that a model with sharded layers computes the same as before, with or
+// without frozen weights.
 func TestLayersAreUnits(t *testing.T) {
 	models, _ := load(t)
 	for _, r := range append(models[:2], named(t, "llama, dora")) {

@@ -79,7 +79,7 @@ type Config struct {
 	Revision  string
 }
 
-// withDefaults fills in what has no value, and refuses what makes no sense.
+// withDefaults fills in the defaults and checks the settings.
 func (c Config) withDefaults() (Config, error) {
 	c.R, c.Alpha, c.Bias = cmp.Or(c.R, 8), cmp.Or(c.Alpha, 8), cmp.Or(c.Bias, NoBias)
 	refuse := func(format string, args ...any) (Config, error) { return c, fmt.Errorf("lora: "+format, args...) }
@@ -120,18 +120,18 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// fits reports whether a name is one of names, or ends with one.
+// fits reports whether a name equals one of names or ends with "." and one of them.
 func fits(name string, names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return name == n || strings.HasSuffix(name, "."+n) })
 }
 
-// fullMatch is re.fullmatch of Python.
+// fullMatch is Python's re.fullmatch.
 func fullMatch(pattern, name string) bool {
 	return regexp.MustCompile(`^(?:` + pattern + `)$`).MatchString(name)
 }
 
-// targets reports whether the layer of that name gets an update: check_target_module_exists of
-// peft.
+// targets reports whether the layer with the given name gets an update: check_target_module_exists
+// of peft.
 func (c Config) targets(name string) bool {
 	switch {
 	case c.ExcludePattern != "" && fullMatch(c.ExcludePattern, name), fits(name, c.ExcludeModules), c.saves(name):
@@ -144,7 +144,8 @@ func (c Config) targets(name string) bool {
 	return fits(name, c.TargetModules) && c.transforms(name)
 }
 
-// saves reports whether a module of that name, or one that it is in, is among ModulesToSave.
+// saves reports whether a module with the given name, or a module that contains it, is among
+// ModulesToSave.
 func (c Config) saves(name string) bool {
 	for end := len(name); end > 0; end = strings.LastIndexByte(name[:end], '.') {
 		if slices.ContainsFunc(c.ModulesToSave, func(m string) bool { return strings.HasSuffix(name[:end], m) }) {
@@ -154,7 +155,7 @@ func (c Config) saves(name string) bool {
 	return false
 }
 
-// transforms reports whether the layer of that name is in a block of LayersToTransform.
+// transforms reports whether the layer with the given name belongs to a block in LayersToTransform.
 func (c Config) transforms(name string) bool {
 	if len(c.LayersToTransform) == 0 {
 		return true
@@ -173,7 +174,7 @@ func (c Config) transforms(name string) bool {
 	return false
 }
 
-// scaling is the rank of a layer's update, and what it is multiplied by.
+// scaling returns the rank of a layer's update and the factor that it is multiplied by.
 func (c Config) scaling(name string) (r int64, scale float64) {
 	r, alpha := ofPattern(c.RankPattern, name, c.R), ofPattern(c.AlphaPattern, name, c.Alpha)
 	if c.UseRSLoRA {
@@ -182,7 +183,8 @@ func (c Config) scaling(name string) (r int64, scale float64) {
 	return r, alpha / float64(r)
 }
 
-// ofPattern is the value of the pattern that fits the end of a name, or else another.
+// ofPattern returns the value of the first pattern that matches the end of a name, or other if none
+// does.
 func ofPattern[T any](patterns map[string]T, name string, other T) T {
 	for _, pattern := range slices.Sorted(maps.Keys(patterns)) {
 		if fullMatch(`(.*\.)?(`+pattern+`)`, name) {
@@ -192,7 +194,7 @@ func ofPattern[T any](patterns map[string]T, name string, other T) T {
 	return other
 }
 
-// file is adapter_config.json.
+// file is the content of adapter_config.json.
 type file struct {
 	PeftType          string             `json:"peft_type"`
 	TaskType          *string            `json:"task_type"`
@@ -216,7 +218,7 @@ type file struct {
 	FanInFanOut       bool               `json:"fan_in_fan_out"`
 }
 
-// oneOrMore is a value by itself, or a list of them, which peft tells apart.
+// oneOrMore is a single value or a list. It remembers which, because peft distinguishes them.
 type oneOrMore[T any] struct {
 	one  *T
 	list []T
@@ -239,7 +241,7 @@ func (o *oneOrMore[T]) UnmarshalJSON(text []byte) error {
 	return json.Unmarshal(text, &o.one)
 }
 
-// nameOrPattern is a value of target_modules or exclude_modules.
+// nameOrPattern returns the value of target_modules or exclude_modules.
 func nameOrPattern(names []string, pattern string) oneOrMore[string] {
 	if pattern != "" {
 		return oneOrMore[string]{one: &pattern}
@@ -257,7 +259,8 @@ func nullIfEmpty(s string) *string {
 // MarshalJSON encodes c as adapter_config.json in the form that peft reads.
 func (c Config) MarshalJSON() ([]byte, error) { return c.marshal(false) }
 
-// marshal says besides whether there are layers whose weight is [in, out].
+// marshal returns the adapter_config.json. fanInFanOut says whether the weights of the layers are
+// [in, out].
 func (c Config) marshal(fanInFanOut bool) ([]byte, error) {
 	initial := any(true)
 	switch c.Init {
@@ -284,8 +287,8 @@ func (c Config) marshal(fanInFanOut bool) ([]byte, error) {
 	return json.Marshal(f)
 }
 
-// variants are settings of peft that change what a layer computes or what is in the file, and that
-// are not here.
+// variants are settings of peft that change what a layer computes or what the file contains, and
+// that are not supported.
 var variants = []string{"use_qalora", "use_bdlora", "lora_bias", "trainable_token_indices",
 	"target_parameters", "layer_replication", "alora_invocation_tokens", "arrow_config", "velora_config",
 	"monteclora_config", "kasa_config", "loftq_config", "megatron_config"}
@@ -334,7 +337,7 @@ func (c *Config) UnmarshalJSON(text []byte) error {
 		c.LayersPattern = []string{*p}
 	}
 	switch f.Init {
-	case true, nil, "eva", "orthogonal": // the last two are other ways to draw what is in the file
+	case true, nil, "eva", "orthogonal": // the file already contains the initialized weights
 	case false:
 		c.Init = InitRandom
 	case "gaussian":

@@ -24,7 +24,7 @@ type reader struct {
 
 func (r *reader) Forward(x torch.Tensor) torch.Tensor { return r.Net.Forward(x) }
 
-// A network that is there already learns digits with 4 % of its weights.
+// An existing network learns digits by training 4 % of its weights.
 func ExampleAdd() {
 	torch.ManualSeed(1)
 	model := &reader{Net: nn.Sequential{nn.NewLinear(64, 512, nil), nn.ReLU{}, nn.NewLinear(512, 512, nil), nn.ReLU{},

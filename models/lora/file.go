@@ -21,7 +21,7 @@ const (
 	PickleName  = "adapter_model.bin" // of older versions of peft
 )
 
-// maxConfig is far above any adapter_config.json.
+// maxConfig is a size limit far above that of any adapter_config.json.
 const maxConfig = 4 << 20
 
 // ReadConfig reads adapter_config.json from a folder. If there is none, the error is

@@ -28,15 +28,15 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m))
 }
 
-// recorded is what testdata/lora.py wrote of a model.
+// recorded is the output of testdata/lora.py for one model.
 type recorded struct {
 	Name           string
 	Model          map[string]any // config.json
 	Config         lora.Config    // adapter_config.json
 	Initial, Final map[string]string
 	Trained        []string
-	Generator      string // after the model was made,
-	After          string // and after the pass
+	Generator      string // after the model was made
+	After          string // after the pass
 	Checkpointing  bool
 	Saved          map[string]string
 	Grads          map[string]string
@@ -58,13 +58,13 @@ func load(t *testing.T) ([]recorded, *golden.File) {
 	return f.Models, golden.Load(t, "testdata/lora.safetensors")
 }
 
-// folder has the config.json of the model.
+// folder returns a folder with the config.json of the model.
 func (r recorded) folder(t *testing.T) string {
 	t.Helper()
 	return modeltest.ConfigFolder(t, r.Model)
 }
 
-// base makes the model without an adapter from seed 42.
+// base makes the model without an adapter, with the seed 42.
 func (r recorded) base(t *testing.T) *auto.Model {
 	t.Helper()
 	torch.ManualSeed(42)
@@ -79,7 +79,7 @@ func (r recorded) base(t *testing.T) *auto.Model {
 	return m.Model
 }
 
-// fresh makes the model with its adapter from seed 42.
+// fresh makes the model with its adapter, with the seed 42.
 func (r recorded) fresh(t *testing.T) *auto.Model {
 	t.Helper()
 	m := r.base(t)
@@ -97,7 +97,7 @@ func TestSameSeedGivesTheWeightsOfPeft(t *testing.T) {
 		t.Run(r.Name, func(t *testing.T) {
 			m := r.fresh(t)
 			if testenv.SameBits() {
-				assert.Equal(t, r.Generator, modeltest.Generator(), "the generator stands elsewhere")
+				assert.Equal(t, r.Generator, modeltest.Generator(), "the generator has another state")
 			}
 			modeltest.SameWeights(t, m, r.Initial)
 			var trained []string
@@ -139,7 +139,7 @@ func (r recorded) compare(t *testing.T, file *golden.File) {
 	logits.Square().Mean(torch.DefaultDType).Backward()
 	golden.Recorded(t, "logits", logits.Detach(), file.Tensor(r.Name+".logits"))
 	if testenv.SameBits() {
-		assert.Equal(t, r.After, modeltest.Generator(), "the generator stands elsewhere")
+		assert.Equal(t, r.After, modeltest.Generator(), "the generator has another state")
 	}
 	modeltest.SameGrads(t, m, r.Grads, r.Norms, 1e-4)
 	nn.SetTraining(m, false)
@@ -171,7 +171,8 @@ func TestRunsHaveTheBitsOfTrainerWithPeft(t *testing.T) {
 	}
 }
 
-// near compares what several updates have led to: bits where this CPU gives them.
+// near compares the result of several updates, bit for bit on machines that compute the same
+// numbers.
 func near(t *testing.T, name string, got, want torch.Tensor) {
 	t.Helper()
 	if testenv.SameBits() {

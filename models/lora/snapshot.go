@@ -7,9 +7,9 @@ import (
 )
 
 // Snapshot returns a function that runs another one with the model as it is now, whatever is
-// trained afterwards: what a model is held against that learns from preferences. Where the adapter
-// changes nothing yet, as it is drawn, its updates are switched off meanwhile; else swaps is true,
-// and copies of all that it trains take their places. The function must not be called while the
+// trained afterwards. Learning from preferences needs it as the reference. If the adapter changes
+// nothing yet, as when it is new, its updates are switched off meanwhile. Otherwise swaps is true,
+// and copies of all trained tensors take their places. The function must not be called while the
 // model runs.
 func (a *Adapter) Snapshot() (with func(f func()), swaps bool, err error) {
 	if a.layers == nil {
@@ -37,8 +37,8 @@ func (a *Adapter) Snapshot() (with func(f func()), swaps bool, err error) {
 	return func(f func()) { a.swapped(copies, f) }, true, err
 }
 
-// changes tells whether the model computes something else than without updates, or may do so later for
-// another reason than these.
+// changes reports whether the adapter changes what the model computes, or contains trained tensors
+// other than updates, whose values may change it later.
 func (a *Adapter) changes() (changes bool) {
 	torch.Scope(func() {
 		for _, s := range a.state {
@@ -46,7 +46,7 @@ func (a *Adapter) changes() (changes bool) {
 			case strings.HasSuffix(s.Name, ".lora_A.weight"):
 			case strings.HasSuffix(s.Name, ".lora_B.weight"):
 				changes = changes || s.Tensor.Detach().NeScalar(0).Any().Item() != 0
-			default: // a bias, or a module that is trained as it is
+			default: // a bias, or a module that is trained as a whole
 				changes = true
 			}
 		}
@@ -54,7 +54,7 @@ func (a *Adapter) changes() (changes bool) {
 	return changes
 }
 
-// swapped runs f while copies take the places of what is trained.
+// swapped runs f while the copies temporarily replace the trained tensors.
 func (a *Adapter) swapped(copies []torch.Tensor, f func()) {
 	torch.NoGrad(func() {
 		trained := make([]torch.Tensor, len(copies))
@@ -65,7 +65,7 @@ func (a *Adapter) swapped(copies []torch.Tensor, f func()) {
 		}
 		for i, s := range a.state {
 			trained[i] = s.Tensor.Detach()
-			if d := s.Tensor.Device(); copies[i].Device() != d { // the model was moved
+			if d := s.Tensor.Device(); copies[i].Device() != d { // the model has been moved
 				copies[i] = copies[i].ToDevice(d).Keep()
 			}
 		}

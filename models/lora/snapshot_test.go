@@ -11,8 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// TestASnapshotIsTheModelAsItWas: an adapter that changes nothing yet is switched off, others and
-// what is trained beside them are put back for a while.
+// TestASnapshotIsTheModelAsItWas checks that an adapter that has no effect yet is disabled, whereas
+// other adapters and other trained tensors are temporarily replaced by copies.
 func TestASnapshotIsTheModelAsItWas(t *testing.T) {
 	_, file := load(t)
 	for name, c := range map[string]struct {
@@ -41,8 +41,10 @@ func TestASnapshotIsTheModelAsItWas(t *testing.T) {
 				trained := forward(m, file)
 				assert.False(t, trained.Equal(before))
 				for range 2 {
-					with(func() { assert.True(t, forward(m, file).Equal(before), "meanwhile it is another model") })
-					assert.True(t, forward(m, file).Equal(trained), "afterwards it is another model")
+					with(func() {
+						assert.True(t, forward(m, file).Equal(before), "meanwhile the model has the snapshot's weights")
+					})
+					assert.True(t, forward(m, file).Equal(trained), "afterwards the model has the trained weights again")
 				}
 			})
 			a := m.LoRA()

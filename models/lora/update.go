@@ -9,7 +9,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// layer is what takes an update: a linear layer or a Conv1D.
+// layer is a layer that can have an update: a linear layer or a Conv1D.
 type layer interface {
 	Adapter() nn.LinearAdapter
 	SetAdapter(a nn.LinearAdapter)
@@ -18,7 +18,7 @@ type layer interface {
 	FloatWeight() torch.Tensor
 }
 
-// asLayer is a module as what takes an update; ok is false for one that does not.
+// asLayer returns a module as a layer; ok is false if it cannot have an update.
 func asLayer(module any) (l layer, ok bool) {
 	switch m := module.(type) {
 	case *nn.Linear:
@@ -29,7 +29,8 @@ func asLayer(module any) (l layer, ok bool) {
 	return nil, false
 }
 
-// sizes are the features of a layer, and whether its weight is [in, out] instead of [out, in].
+// sizes returns a layer's weight and its numbers of features, and whether the weight is [in, out]
+// instead of [out, in].
 func sizes(l layer) (weight torch.Tensor, in, out int64, fanInFanOut bool) {
 	if w := l.Quantized(); w != nil {
 		out, in = w.Size()
@@ -44,20 +45,20 @@ func sizes(l layer) (weight torch.Tensor, in, out int64, fanInFanOut bool) {
 
 // update is the low-rank update of a layer.
 type update struct {
-	Dropout   *nn.Dropout `module:"lora_dropout"`          // nil: none
+	Dropout   *nn.Dropout `module:"lora_dropout"`          // nil means none
 	A         *nn.Linear  `module:"lora_A"`                // [R, in]
 	B         *nn.Linear  `module:"lora_B"`                // [out, R]
-	Magnitude *magnitude  `module:"lora_magnitude_vector"` // nil: not DoRA
+	Magnitude *magnitude  `module:"lora_magnitude_vector"` // nil means no DoRA
 
 	scale float64
-	on    *bool // of the adapter
-	// narrow rounds the update to the dtype of the output before both are added, as peft does beside
-	// quantized weights.
+	on    *bool // whether the adapter is enabled
+	// round the update to the dtype of the output before adding it, as peft does for quantized
+	// weights
 	narrow bool
 }
 
-// newUpdate draws an update as peft does: both layers as PyTorch's constructors do, and then as init
-// says.
+// newUpdate draws an update in the same order as peft: first both layers like PyTorch's
+// constructors, then again according to Init.
 func newUpdate(l layer, name string, c Config, on *bool) *update {
 	weight, in, out, _ := sizes(l)
 	r, scale := c.scaling(name)
@@ -84,13 +85,13 @@ func newUpdate(l layer, name string, c Config, on *bool) *update {
 	if c.UseDoRA {
 		u.Magnitude = newMagnitude(l, u)
 	}
-	if d == torch.BFloat16 || d == torch.Float16 { // it is widened again: autocast_adapter_dtype
+	if d == torch.BFloat16 || d == torch.Float16 { // update weights are kept in float32: autocast_adapter_dtype
 		nn.To(u, torch.TensorOptions{DType: torch.Float32})
 	}
 	return u
 }
 
-// Adapt adds the update to what the layer computes.
+// Adapt adds the update to the output of the layer.
 func (u *update) Adapt(x, y torch.Tensor) torch.Tensor {
 	if !*u.on {
 		return y
@@ -109,7 +110,7 @@ func (u *update) Adapt(x, y torch.Tensor) torch.Tensor {
 	return y.Add(change).ToDType(y.DType())
 }
 
-// merge adds the update to the weight of the layer. One that is quantized is quantized anew.
+// merge adds the update to the weight of the layer. A quantized weight is quantized again.
 func (u *update) merge(l layer) (err error) {
 	torch.NoGrad(func() {
 		torch.Scope(func() {

@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testenv.Run(m)) }
 
-// words is the smallest model that guesses words.
+// words is the smallest model that predicts masked words.
 type words struct {
 	Embedding *nn.Embedding `module:"embedding"`
 	Out       *nn.Linear    `module:"out"`
@@ -47,7 +47,7 @@ func newTask(t *testing.T, m maskedlm.Masking) *maskedlm.Task {
 	return task
 }
 
-// maskCase is what testdata/masks.py writes.
+// maskCase is a case of the output of testdata/masks.py.
 type maskCase struct {
 	Name     string
 	Settings struct {
@@ -95,12 +95,13 @@ func TestMasksAreThoseOfTransformers(t *testing.T) {
 				require.Equal(t, b.IDs, torch.Values[int64](ids), "ids of batch %d", i)
 				require.Equal(t, b.Labels, torch.Values[int64](labels), "labels of batch %d", i)
 			}
-			assert.Equal(t, c.Next, torch.Values[float32](torch.Rand(2)), "the default generator stands elsewhere")
+			assert.Equal(t, c.Next, torch.Values[float32](torch.Rand(2)), "the default generator has another state")
 		})
 	}
 }
 
-// TestCheckpointHoldsTheGeneratorOfTheMasks: a run that continues draws what it would have drawn.
+// TestCheckpointHoldsTheGeneratorOfTheMasks checks that a continued run draws the same masks as an
+// uninterrupted one.
 func TestCheckpointHoldsTheGeneratorOfTheMasks(t *testing.T) {
 	testenv.RequireTorch(t)
 	torch.ManualSeed(1)
@@ -134,7 +135,7 @@ func TestCheckpointHoldsTheGeneratorOfTheMasks(t *testing.T) {
 		`the state of the task's generator "masks" is missing`)
 }
 
-// narrow is a step with memory for one text at a time.
+// narrow is a step with memory for only one text at a time.
 type narrow struct {
 	*engine.Step[maskedlm.Sample, maskedlm.Batch]
 }
@@ -146,7 +147,7 @@ func (n narrow) Train(ctx context.Context, b maskedlm.Batch, w trainer.Window) e
 	return n.Step.Train(ctx, b, w)
 }
 
-// Of a batch that is trained text by text, texts without a mask add nothing.
+// If a batch is trained text by text, texts without masked tokens contribute nothing.
 func TestTextsWithoutAMaskAddNothingToABatchInParts(t *testing.T) {
 	testenv.RequireTorch(t)
 	half := 0.5

@@ -23,7 +23,7 @@ type Masking struct {
 	Seed uint64
 }
 
-// resolved fills in the defaults and refuses what is impossible.
+// resolved fills in the defaults and checks the settings.
 func (m Masking) resolved() (Masking, error) {
 	for _, f := range []struct {
 		name     string
@@ -53,12 +53,12 @@ func (m Masking) resolved() (Masking, error) {
 	return m, nil
 }
 
-// vocabulary is what masking needs to know of the tokenizer.
+// vocabulary is the information about the tokenizer that masking needs.
 type vocabulary struct{ maskID, size int64 }
 
-// mask draws masks for ids, [B, L], and returns the ids that the model gets and the labels,
-// [inputs.IgnoreIndex] where nothing is predicted. Tensors are on the CPU. Keep has 1 where no mask
-// may begin; words has the number of each token's word, or is undefined.
+// mask draws masks for ids, [B, L], and returns the input ids and the labels, which are
+// [inputs.IgnoreIndex] where nothing is predicted. Tensors are on the CPU. keep is 1 where a mask
+// may not start; words contains the number of each token's word, or is undefined.
 func (m Masking) mask(ids, keep, words torch.Tensor, v vocabulary, g *torch.Generator) (masked, labels torch.Tensor) {
 	shape := ids.Shape()
 	draw := func(p torch.Tensor) torch.Tensor { return p.Bernoulli(g).ToDType(torch.Bool) }

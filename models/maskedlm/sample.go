@@ -59,8 +59,9 @@ func (t *Task) fault(s Sample) string {
 	return ""
 }
 
-// wholeWords numbers words: a token begins one if it does not follow its predecessor without a gap,
-// or that is a special one. keep becomes 1 for all but the first token of a word.
+// wholeWords numbers the words. A token starts a new word if there is a gap between it and its
+// predecessor, or if the predecessor is a special token. keep is set to 1 for all tokens of a word
+// except the first.
 func wholeWords(s Sample, words, keep []int64) {
 	word := int64(0)
 	for i := range s.InputIDs {

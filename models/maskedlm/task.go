@@ -33,7 +33,7 @@ type Task struct {
 	options    TaskOptions
 	masking    Masking
 	vocabulary vocabulary
-	generator  *torch.Generator // nil: the default one
+	generator  *torch.Generator // nil means the default one
 }
 
 var (
@@ -131,7 +131,8 @@ func (t *Task) LossOf(p engine.ForwardPass, o engine.Outputs) engine.Loss {
 	return engine.Mean(value, o.Rows)
 }
 
-// partLoss is [inputs.TokenLoss] of a part of a batch: 0 where it has no mask.
+// partLoss is [inputs.TokenLoss] for a part of a batch, which may have no masked tokens: its loss
+// is then 0.
 func partLoss(logits, labels torch.Tensor) torch.Tensor {
 	shape := logits.Shape()
 	sum := logits.View(-1, shape[len(shape)-1]).CrossEntropyLoss(labels.View(-1), torch.Tensor{}, torch.ReductionSum,

@@ -17,9 +17,9 @@ type Attention struct {
 	OutDrop *nn.Dropout `module:"out_drop"`
 
 	heads   int64
-	window  int64 // how far to each side tokens attend; -1: to all
+	window  int64 // how far tokens attend to either side; -1 means without a limit
 	kind    transformer.Attention
-	dropout float64 // of the weights
+	dropout float64 // dropout of the attention weights
 	std     deviations
 }
 
@@ -51,8 +51,8 @@ func (a *Attention) Forward(x, mask torch.Tensor, t turn, p *inputs.Packed) torc
 	return a.OutDrop.Forward(a.Wo.Forward(x))
 }
 
-// packed attends within the texts of a packed batch, [T, hidden]. Texts of one length are attended to
-// together where there is a window that not all have room in.
+// packed computes attention within the texts of a packed batch, [T, hidden]. If some texts are
+// longer than the window, texts of the same length are processed together.
 func (a *Attention) packed(q, k, v torch.Tensor, p *inputs.Packed, dropout float64) torch.Tensor {
 	if a.window < 0 || p.MaxLength() <= a.window+1 {
 		return a.kind.Attend(q, k, v, transformer.Mask{Packed: p, WideSoftmax: true}, a.heads, dropout)
@@ -77,12 +77,12 @@ func (a *Attention) packed(q, k, v torch.Tensor, p *inputs.Packed, dropout float
 	return torch.Cat(parts, 0)
 }
 
-// masks are what [Attention.Forward] takes in layers of each type, for hidden states x, [B, L,
-// hidden]. It is undefined where nothing is masked; a window is so only for texts shorter than that,
-// as in transformers.
+// masks returns the masks of [Attention.Forward] for the layers of each type, for hidden states x,
+// [B, L, hidden]. They are undefined if nothing is masked. As in transformers, the window's mask is
+// left out only if the texts are shorter than its half.
 func (m *Model) masks(mask, x torch.Tensor) map[string]torch.Tensor {
 	kind, shape, window := m.config.Attention, x.Shape(), m.config.LocalAttention/2
-	padding := transformer.PaddingMask(mask, x.DType(), transformer.SDPA) // [B, 1, L, L] of booleans
+	padding := transformer.PaddingMask(mask, x.DType(), transformer.SDPA) // [B, 1, L, L], bool
 	masks := map[string]torch.Tensor{full: kind.Mask(padding, x.DType())}
 	if !padding.Defined() && shape[1] < window || !slices.Contains(m.config.LayerTypes, sliding) {
 		return masks
@@ -97,17 +97,18 @@ func (m *Model) masks(mask, x torch.Tensor) map[string]torch.Tensor {
 	return masks
 }
 
-// neighbourhood tells which of n tokens are at most window apart, [n, n].
+// neighbourhood returns which of n tokens are at most window positions apart, [n, n].
 func neighbourhood(n, window int64, d torch.Device) torch.Tensor {
 	at := torch.TensorOptions{Device: d}.Arange(0, n, 1)
 	return at.Unsqueeze(1).Sub(at).Abs().LeScalar(window)
 }
 
-// turn turns queries and keys by their positions: apply_rotary_pos_emb, in float32 whatever the
-// dtype of the model.
+// turn is the rotary embedding of queries and keys: apply_rotary_pos_emb, which is computed in
+// float32 whatever the dtype of the model.
 type turn struct{ cos, sin torch.Tensor } // [L, 1, E]
 
-// newTurn is that of tokens at positions, [L], of a model whose hidden states have that dtype.
+// newTurn returns the rotary embedding for tokens at the given positions, [L]. dtype is the dtype
+// of the model's hidden states.
 func newTurn(frequencies, positions torch.Tensor, dtype torch.DType) turn {
 	var t turn
 	torch.NoGrad(func() {
@@ -117,9 +118,10 @@ func newTurn(frequencies, positions torch.Tensor, dtype torch.DType) turn {
 	return t
 }
 
-// of maps queries or keys, [B, L, heads, E], to the same shape.
+// of rotates queries or keys, [B, L, heads, E].
 func (t turn) of(x torch.Tensor) torch.Tensor {
-	wide := func() torch.Tensor { return x.ToDType(torch.Float32) } // once for each use, as their gradients are rounded
+	// Converted separately for each use, since the gradients are rounded separately.
+	wide := func() torch.Tensor { return x.ToDType(torch.Float32) }
 	turned := wide().Mul(t.cos)
 	y, half := wide(), x.Size(-1)/2
 	first, second := y.Narrow(-1, 0, half), y.Narrow(-1, half, half)

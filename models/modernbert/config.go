@@ -15,8 +15,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Config describes a model in the words of transformers. The zero value is ModernBertConfig(), which
-// is ModernBERT-base.
+// Config describes a model with the settings of transformers. The zero value is ModernBertConfig(),
+// which is ModernBERT-base.
 type Config struct {
 	VocabSize        int64   // zero: 50368
 	HiddenSize       int64   // zero: 768
@@ -24,21 +24,25 @@ type Config struct {
 	NumLayers        int64   // num_hidden_layers; zero: 22
 	NumHeads         int64   // num_attention_heads; zero: 12
 	HiddenActivation string  // see [transformer.ActivationByName]; zero: gelu
-	MaxPositions     int64   // the most tokens of a text; zero: 8192
+	MaxPositions     int64   // maximum number of tokens of a text; zero: 8192
 	NormEps          float64 // zero: 1e-5
 	NormBias         bool    // layer normalisations have a bias
 
-	InitializerRange        float64 // standard deviation of the initial weights; zero: 0.02
-	InitializerCutoffFactor float64 // none is farther from 0 than so many of it; zero: 2
+	InitializerRange float64 // standard deviation of the initial weights; zero: 0.02
+	// weights are truncated at this many standard deviations from 0; zero: 2
+	InitializerCutoffFactor float64
 
-	PadTokenID *int64 // fills batches up; its embedding is not trained by texts; nil: 50283; -1: there is none
+	// PadTokenID fills up batches; texts do not train its embedding. Nil: 50283; -1: there is none.
+	PadTokenID *int64
 
-	// LayerTypes says of each layer what its tokens attend to: "full_attention" or
-	// "sliding_attention". Nil: all to the whole text in the first layer and every third from there.
-	LayerTypes     []string
-	LocalAttention int64   // tokens that one attends to in a layer of the second type, itself left out; zero: 128
-	GlobalTheta    float64 // base of the wave lengths in layers of the first type; zero: 160000
-	LocalTheta     float64 // and of the second; zero: 10000
+	// LayerTypes has for each layer "full_attention", where tokens attend to the whole text, or
+	// "sliding_attention", where they attend to their neighbourhood. Nil: the first layer and every
+	// third after it have full attention.
+	LayerTypes []string
+	// number of other tokens that a token attends to with sliding attention; zero: 128
+	LocalAttention int64
+	GlobalTheta    float64 // base of the wavelengths of rotary positions, with full attention; zero: 160000
+	LocalTheta     float64 // with sliding attention; zero: 10000
 
 	AttentionBias    bool
 	MLPBias          bool
@@ -46,8 +50,10 @@ type Config struct {
 	EmbeddingDropout float64
 	MLPDropout       float64
 
-	DecoderBias          *bool  // of the layer that gives words their logits; nil: true
-	ClassifierPooling    string // what a text is classified by: cls, its first token, or mean of all; empty: cls
+	DecoderBias *bool // of the layer that computes the logits of words; nil: true
+	// representation of a text for the classifier: cls, its first token, or mean, of all tokens;
+	// empty: cls
+	ClassifierPooling    string
 	ClassifierDropout    float64
 	ClassifierBias       bool
 	ClassifierActivation string // zero: gelu
@@ -56,7 +62,7 @@ type Config struct {
 
 	classify.Head // what the logits of a classifier mean
 
-	// Extra holds what config.json says beyond the above. It is written back.
+	// Extra holds the other settings of config.json. They are written back.
 	Extra pretrained.Document
 }
 
@@ -84,7 +90,7 @@ func (c *Config) fields() []pretrained.Field {
 	}
 }
 
-// rope is how positions turn tokens in layers of one type: an entry of rope_parameters.
+// rope is an entry of rope_parameters: the rotary embedding for layers of one type.
 type rope struct {
 	Type  string  `json:"rope_type"`
 	Theta float64 `json:"rope_theta"`
@@ -109,8 +115,8 @@ func decode(d pretrained.Document) (c Config, err error) {
 	return c, nil
 }
 
-// takeRest takes out of a config.json what stands there in several ways, and refuses what would
-// change the model. Every is global_attn_every_n_layers of older files.
+// takeRest takes settings out of a config.json that exist in several formats, and returns an error
+// for those that would change the model. every is global_attn_every_n_layers of older files.
 func takeRest(d pretrained.Document, c *Config) (every int64, err error) {
 	for key, wanted := range map[string]string{"sparse_prediction": "false", "rope_scaling": "null",
 		"head_dim": "null"} {
@@ -118,7 +124,7 @@ func takeRest(d pretrained.Document, c *Config) (every int64, err error) {
 			return 0, err
 		}
 	}
-	// What local_rope_theta has null for is no number in transformers 5 either.
+	// transformers 5 does not support null for local_rope_theta either.
 	ropes := map[string]rope{}
 	if err := d.Decode([]pretrained.Field{{Key: "global_rope_theta", Value: &c.GlobalTheta},
 		{Key: "local_rope_theta", Value: &c.LocalTheta}, {Key: "rope_parameters", Value: &ropes}}); err != nil {
@@ -138,7 +144,8 @@ func takeRest(d pretrained.Document, c *Config) (every int64, err error) {
 	return every, maps.Clone(d).Decode([]pretrained.Field{{Key: "global_attn_every_n_layers", Value: &every}})
 }
 
-// alternating are the types of n layers of which every so many attend to the whole text.
+// alternating returns the types of n layers, of which each every-th attends to the whole text,
+// starting with the first.
 func alternating(n, every int64) (types []string, err error) {
 	if every < 1 {
 		return nil, fmt.Errorf("global_attn_every_n_layers is %d; want at least 1", every)
@@ -152,7 +159,7 @@ func alternating(n, every int64) (types []string, err error) {
 	return types, nil
 }
 
-// resolved fills in the defaults and refuses what is impossible.
+// resolved fills in the defaults and checks the settings.
 func (c Config) resolved() (_ Config, err error) {
 	if err := cmp.Or(
 		transformer.Positive("VocabSize", &c.VocabSize, 50368),
@@ -226,7 +233,7 @@ func (c Config) checked() (_ Config, err error) {
 	return c, err
 }
 
-// document is the config.json of a resolved config.
+// document returns the config.json of a resolved config.
 func (c Config) document(architecture string) (pretrained.Document, error) {
 	d := pretrained.Document{}
 	maps.Copy(d, c.Extra)
@@ -245,8 +252,8 @@ func (c Config) document(architecture string) (pretrained.Document, error) {
 	return d, c.Head.Encode(d)
 }
 
-// Blueprint is the encoder that a config.json describes, for package auto, with heads of its own.
-// What the head leaves open is what the file says.
+// Blueprint returns the encoder described by a config.json, for package auto, with heads of its
+// own. Zero fields of the head are taken from the file.
 func Blueprint(d pretrained.Document, h classify.Head, a transformer.Attention) (b transformer.Blueprint, err error) {
 	c, err := decode(d)
 	if err != nil {
@@ -281,7 +288,7 @@ func Blueprint(d pretrained.Document, h classify.Head, a transformer.Attention) 
 	}, nil
 }
 
-// activation is one whose name was checked.
+// activation returns an activation whose name has been checked.
 func activation(name string) transformer.Activation {
 	a, err := transformer.ActivationByName(name)
 	if err != nil {
@@ -290,7 +297,7 @@ func activation(name string) transformer.Activation {
 	return a
 }
 
-// deviations are the standard deviations that weights are drawn with.
+// deviations are the standard deviations for drawing weights.
 type deviations struct{ in, out, last, cutoff float64 }
 
 func (c Config) deviations() deviations {

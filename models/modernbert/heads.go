@@ -6,8 +6,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// PredictionHead is ModernBertPredictionHead: a linear layer, an activation and a layer
-// normalisation, which every head begins with.
+// PredictionHead is ModernBertPredictionHead, the first part of every head: a linear layer, an
+// activation and a layer normalisation.
 type PredictionHead struct {
 	Dense *nn.Linear    `module:"dense"`
 	Norm  *nn.LayerNorm `module:"norm"`
@@ -16,17 +16,17 @@ type PredictionHead struct {
 	std        deviations
 }
 
-// Classifier gives texts or tokens their logits, and tokens those of the beginnings and ends of
-// answers.
+// Classifier computes logits of texts, of tokens, or of the tokens at which an answer may start and
+// end.
 type Classifier struct {
 	Head       *PredictionHead `module:"head"`
 	Drop       *nn.Dropout     `module:"drop"`
 	Classifier *nn.Linear      `module:"classifier"`
 
-	ofTexts bool
+	perText bool
 }
 
-// Masked gives each token a logit for each word of the vocabulary.
+// Masked computes a logit of each token for each word of the vocabulary.
 type Masked struct {
 	Head    *PredictionHead `module:"head"`
 	Decoder *nn.Linear      `module:"decoder"`
@@ -37,9 +37,9 @@ func newPredictionHead(c Config, b transformer.Builder) *PredictionHead {
 		activation: activation(c.ClassifierActivation), std: c.deviations()}
 }
 
-func newClassifier(c Config, b transformer.Builder, ofTexts bool) *Classifier {
+func newClassifier(c Config, b transformer.Builder, perText bool) *Classifier {
 	return &Classifier{Head: newPredictionHead(c, b), Drop: nn.NewDropout(c.ClassifierDropout),
-		Classifier: b.Linear(c.HiddenSize, c.NumLabels), ofTexts: ofTexts}
+		Classifier: b.Linear(c.HiddenSize, c.NumLabels), perText: perText}
 }
 
 func newMasked(c Config, b transformer.Builder) *Masked {
@@ -51,16 +51,17 @@ func (h *PredictionHead) Forward(x torch.Tensor) torch.Tensor {
 	return h.Norm.Forward(h.activation(h.Dense.Forward(x)))
 }
 
-// Forward maps hidden states, [B, L, hidden], to logits: of texts by the first token, [B, labels].
+// Forward maps hidden states, [B, L, hidden], to logits. For texts it uses only the first token:
+// [B, labels].
 func (c *Classifier) Forward(hidden torch.Tensor) torch.Tensor {
-	if c.ofTexts {
+	if c.perText {
 		hidden = hidden.Select(1, 0)
 	}
 	return c.Classifier.Forward(c.Drop.Forward(c.Head.Forward(hidden)))
 }
 
-// Forward maps hidden states, [B, L, hidden], to logits, [B, L, vocabulary], in float32: transformers
-// computes the loss in it, whatever the dtype of the model.
+// Forward maps hidden states, [B, L, hidden], to logits, [B, L, vocabulary], in float32, in which
+// transformers computes the loss, whatever the dtype of the model.
 func (m *Masked) Forward(hidden torch.Tensor) torch.Tensor {
 	return m.Decoder.Forward(m.Head.Forward(hidden)).ToDType(torch.Float32)
 }
@@ -68,11 +69,11 @@ func (m *Masked) Forward(hidden torch.Tensor) torch.Tensor {
 // Tie gives the last layer the weight of the token embedding.
 func (m *Masked) Tie(e *nn.Embedding) { m.Decoder.Weight = e.Weight }
 
-// Output is the last layer.
+// Output returns the last layer.
 func (m *Masked) Output() *nn.Linear { return m.Decoder }
 
-// mean is that of the tokens of each text that are no padding: of hidden states, [B, L, hidden], it
-// is [B, 1, hidden].
+// mean returns the mean over the tokens of each text that are not padding: [B, 1, hidden] for
+// hidden states of shape [B, L, hidden].
 func mean(hidden, mask torch.Tensor) torch.Tensor {
 	if !mask.Defined() {
 		mask = torch.TensorOptions{DType: torch.Bool, Device: hidden.Device()}.Ones(hidden.Size(0), hidden.Size(1))

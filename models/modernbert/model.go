@@ -19,14 +19,14 @@ type Model struct {
 	checkpointing bool
 }
 
-// RotaryEmbedding holds how far positions turn queries and keys: the inverse frequencies of each
-// pair, [heads' size/2], in layers of each type.
+// RotaryEmbedding holds the inverse frequencies of rotary positions, [head size/2], for each type
+// of layer.
 type RotaryEmbedding struct {
 	Full    torch.Tensor `buffer:"full_attention_inv_freq,nonpersistent"`
 	Sliding torch.Tensor `buffer:"sliding_attention_inv_freq,nonpersistent"`
 }
 
-// Embeddings is what tokens stand for.
+// Embeddings is ModernBertEmbeddings: the embeddings of tokens, normalised.
 type Embeddings struct {
 	Tokens *nn.Embedding `module:"tok_embeddings"`
 	Norm   *nn.LayerNorm `module:"norm"`
@@ -35,10 +35,10 @@ type Embeddings struct {
 	std deviations
 }
 
-// Layer is ModernBertEncoderLayer: attention and a feed-forward part, each of normalised hidden
-// states and added to them.
+// Layer is ModernBertEncoderLayer: attention and a feed-forward part. The input of each is
+// normalised, and its output is added to that input.
 type Layer struct {
-	AttnNorm *nn.LayerNorm `module:"attn_norm"` // nil in the first layer, behind that of the embeddings
+	AttnNorm *nn.LayerNorm `module:"attn_norm"` // nil in the first layer: its input is already normalised
 	Attn     *Attention    `module:"attn"`
 	MLPNorm  *nn.LayerNorm `module:"mlp_norm"`
 	MLP      *MLP          `module:"mlp"`
@@ -46,7 +46,8 @@ type Layer struct {
 	kind string // full or sliding
 }
 
-// MLP is ModernBertMLP: one half of the first layer's output, activated, times the other.
+// MLP is ModernBertMLP: one half of the first layer's output, after the activation, times the other
+// half.
 type MLP struct {
 	Wi   *nn.Linear  `module:"Wi"`
 	Drop *nn.Dropout `module:"drop"`
@@ -82,7 +83,7 @@ func newModel(c Config, b transformer.Builder) *Model {
 	return m
 }
 
-// padding is the row of the embedding that texts do not train; nil: there is none.
+// padding returns the row of the embedding that is not trained, or nil if there is none.
 func (c Config) padding() *int64 {
 	if *c.PadTokenID < 0 {
 		return nil
@@ -96,7 +97,7 @@ func norm(c Config, b transformer.Builder) *nn.LayerNorm {
 }
 
 // Forward maps token ids, [B, L], to the hidden states of the last layer, [B, L, hidden]. The
-// attention mask, [B, L], has 0 where a token is padding; undefined means that none is.
+// attention mask, [B, L], is 0 for padding; undefined means no padding.
 func (m *Model) Forward(ids, mask torch.Tensor) torch.Tensor {
 	x := m.Embeddings.Forward(ids)
 	at := torch.TensorOptions{Device: ids.Device()}.Arange(0, ids.Size(1), 1)
@@ -105,11 +106,11 @@ func (m *Model) Forward(ids, mask torch.Tensor) torch.Tensor {
 
 // ForwardPacked maps a packed batch to the hidden states of its tokens, [T, hidden].
 func (m *Model) ForwardPacked(p *inputs.Packed) torch.Tensor {
-	x := m.Embeddings.Forward(p.IDs.Unsqueeze(0)) // one row, in which each text attends to itself
+	x := m.Embeddings.Forward(p.IDs.Unsqueeze(0)) // a single row, in which each text attends only to itself
 	return m.layers(x, map[string]torch.Tensor{}, p.Positions, p).SqueezeDim(0)
 }
 
-// layers run on hidden states whose tokens have these positions, [L].
+// layers runs the layers on hidden states of tokens at the given positions, [L].
 func (m *Model) layers(x torch.Tensor, masks map[string]torch.Tensor, positions torch.Tensor,
 	p *inputs.Packed) torch.Tensor {
 	turns := map[string]turn{full: newTurn(m.RotaryEmb.Full, positions, x.DType()),
@@ -127,7 +128,7 @@ func (m *Model) layers(x torch.Tensor, masks map[string]torch.Tensor, positions 
 	return m.FinalNorm.Forward(x)
 }
 
-// SetGradientCheckpointing is that of transformer.Stack.
+// SetGradientCheckpointing is [transformer.Stack.SetGradientCheckpointing].
 func (m *Model) SetGradientCheckpointing(on bool) { m.checkpointing = on }
 
 // Forward maps ids, [B, L], to [B, L, hidden].
@@ -135,8 +136,8 @@ func (e *Embeddings) Forward(ids torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor { return e.Drop.Forward(e.Norm.Forward(e.Tokens.Forward(ids))) })
 }
 
-// Forward maps hidden states, [B, L, hidden], to the next ones. The mask is what is selected by, or
-// added to scores; of a packed batch it is undefined.
+// Forward maps hidden states, [B, L, hidden], to the next ones. The mask selects scores or is added
+// to them; for a packed batch it is undefined.
 func (l *Layer) Forward(x, mask torch.Tensor, t turn, p *inputs.Packed) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		in := x

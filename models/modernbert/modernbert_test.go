@@ -28,11 +28,12 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m))
 }
 
-// TestModelsHaveTransformersBits: initial weights, passes in training and evaluation, what
-// from_pretrained draws, and 20 updates of Trainer, of four heads.
+// TestModelsHaveTransformersBits compares initial weights, passes in training and evaluation, what
+// from_pretrained draws, and 20 updates of Trainer, for four heads.
 func TestModelsHaveTransformersBits(t *testing.T) { modeltest.RunEncoders(t, "modernbert") }
 
-// TestSettingsThatAreNotSupportedAreRefused: each would change what the model computes.
+// TestSettingsThatAreNotSupportedAreRefused checks settings that would change what the model
+// computes.
 func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 	modeltest.Refuses(t, "modernbert", map[string]string{
 		`"sparse_prediction": true`:                                        "sparse_prediction is true; only false",
@@ -60,7 +61,7 @@ func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 	})
 }
 
-// TestSettingsOfOlderFilesMeanTheSame: those of transformers 4, as the files on the Hub have them.
+// TestSettingsOfOlderFilesMeanTheSame uses the settings of transformers 4, as in files on the Hub.
 func TestSettingsOfOlderFilesMeanTheSame(t *testing.T) {
 	testenv.RequireTorch(t)
 	older := map[string]any{"model_type": "modernbert", "vocab_size": 60, "hidden_size": 32, "num_hidden_layers": 5,
@@ -81,7 +82,8 @@ func TestSettingsOfOlderFilesMeanTheSame(t *testing.T) {
 	assert.NotContains(t, config, "global_rope_theta")
 }
 
-// TestTheHeadOfAMaskedModelStaysInAClassifier, and only the classifier is drawn, as in transformers.
+// TestTheHeadOfAMaskedModelStaysInAClassifier checks that only the classifier is drawn, as in
+// transformers.
 func TestTheHeadOfAMaskedModelStaysInAClassifier(t *testing.T) {
 	f := modeltest.LoadEncoders(t, "modernbert")
 	i := slices.IndexFunc(f.Models, func(e *modeltest.Encoder) bool { return e.Head == "MaskedLM" })
@@ -92,8 +94,7 @@ func TestTheHeadOfAMaskedModelStaysInAClassifier(t *testing.T) {
 	assert.ElementsMatch(t, []string{"classifier.weight", "classifier.bias"}, m.Report.Initialized)
 }
 
-// TestWithoutPaddingEagerAttentionHasTheSameLogits, for texts that windows are smaller and larger
-// than.
+// TestWithoutPaddingEagerAttentionHasTheSameLogits uses texts longer and shorter than the window.
 func TestWithoutPaddingEagerAttentionHasTheSameLogits(t *testing.T) {
 	f := modeltest.LoadEncoders(t, "modernbert")
 	for _, e := range f.Models {
@@ -121,7 +122,7 @@ func TestWithoutPaddingEagerAttentionHasTheSameLogits(t *testing.T) {
 	}
 }
 
-// TestAdaptersAreOnQueryKeyAndValue where nobody says what they are on.
+// TestAdaptersAreOnQueryKeyAndValue checks the default target modules.
 func TestAdaptersAreOnQueryKeyAndValue(t *testing.T) {
 	f := modeltest.LoadEncoders(t, "modernbert")
 	m := f.Models[0].Fresh(t, auto.Options{})

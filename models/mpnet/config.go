@@ -10,11 +10,11 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Config describes a model in the words of transformers. The zero value is MPNetConfig();
+// Config describes a model with the settings of transformers. The zero value is MPNetConfig();
 // mpnet-base has 514 positions and an epsilon of 1e-5.
 type Config struct {
 	transformer.Config
-	Buckets int64 // relative_attention_num_buckets; zero: 32, which is also the fewest
+	Buckets int64 // relative_attention_num_buckets, at least 32; zero: 32
 }
 
 // paddingIdx is the padding token, whatever the config says, as in transformers.
@@ -61,13 +61,13 @@ func (c Config) document(architecture string) (pretrained.Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	delete(d, "type_vocab_size") // MPNet has neither
+	delete(d, "type_vocab_size") // MPNet has neither setting
 	delete(d, "classifier_dropout")
 	return d, d.Encode(c.field())
 }
 
-// Blueprint is the encoder that a config.json describes, for the heads of package auto. What the
-// head leaves open is what the file says.
+// Blueprint returns the encoder described by a config.json, for the heads of package auto. Zero
+// fields of the head are taken from the file.
 func Blueprint(d pretrained.Document, h classify.Head, a transformer.Attention) (b transformer.Blueprint, err error) {
 	c, err := decode(d)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 type Model struct {
 	Embeddings *Embeddings         `module:"embeddings"`
 	Encoder    *Encoder            `module:"encoder"`
-	Pooler     *transformer.Pooler `module:"pooler"` // nil in front of a head
+	Pooler     *transformer.Pooler `module:"pooler"` // nil if there is a head
 }
 
-// Embeddings is the sum of what a token and its position stand for.
+// Embeddings is MPNetEmbeddings: the sum of the embeddings of a token and its position.
 type Embeddings struct {
 	Word      *nn.Embedding `module:"word_embeddings"`
 	Position  *nn.Embedding `module:"position_embeddings"`
@@ -23,7 +23,7 @@ type Embeddings struct {
 	Dropout   *nn.Dropout   `module:"dropout"`
 }
 
-// Encoder is a stack of layers and the numbers for distances that they share.
+// Encoder is a stack of layers that share the bias for distances.
 type Encoder struct {
 	nn.Mode
 	Layer                 []*Layer      `module:"layer"`
@@ -92,7 +92,7 @@ func newLayer(c Config, b transformer.Builder) *Layer {
 }
 
 // Forward maps token ids, [B, L], to the hidden states of the last layer, [B, L, hidden]. The
-// attention mask, [B, L], has 0 where a token is padding; undefined means that none is.
+// attention mask, [B, L], is 0 for padding; undefined means no padding.
 func (m *Model) Forward(ids, mask torch.Tensor) torch.Tensor {
 	x := m.Embeddings.Forward(ids)
 	return m.Encoder.Forward(x, transformer.PaddingMask(mask, x.DType(), transformer.Eager))
@@ -107,10 +107,10 @@ func (e *Embeddings) Forward(ids torch.Tensor) torch.Tensor {
 	})
 }
 
-// SetGradientCheckpointing is that of transformer.Encoder.
+// SetGradientCheckpointing is [transformer.Encoder.SetGradientCheckpointing].
 func (e *Encoder) SetGradientCheckpointing(on bool) { e.checkpointing = on }
 
-// Forward maps [B, L, hidden] to the same shape. The mask is what is added to scores.
+// Forward maps [B, L, hidden] to the same shape. The mask is added to scores.
 func (e *Encoder) Forward(x, mask torch.Tensor) torch.Tensor {
 	bias := e.positionBias(x)
 	for _, layer := range e.Layer {
@@ -125,7 +125,7 @@ func (e *Encoder) Forward(x, mask torch.Tensor) torch.Tensor {
 	return x
 }
 
-// positionBias is the number for the distance of each two tokens: [B, heads, L, L].
+// positionBias returns the bias for the distance of each pair of tokens, [B, heads, L, L].
 func (e *Encoder) positionBias(x torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		batch, length := x.Size(0), x.Size(1)
@@ -135,9 +135,9 @@ func (e *Encoder) positionBias(x torch.Tensor) torch.Tensor {
 	})
 }
 
-// buckets are the classes of distances, [L, L]: each of up to 7 to the left or right has one, those
-// up to 128 share eight, and farther ones have the last. They are 32 whatever the config says, as
-// in transformers.
+// buckets returns the classes of distances, [L, L]. In each direction, distances up to 7 have their
+// own class, those up to 128 share eight classes, and greater ones have the last. As in
+// transformers, there are 32 classes whatever the config says.
 func buckets(length int64, d torch.Device) torch.Tensor {
 	at := torch.TensorOptions{DType: torch.Int64, Device: d}.Arange(0, length, 1)
 	return transformer.DistanceClasses(at.Unsqueeze(0).Sub(at.Unsqueeze(1)), 32, 128, true)

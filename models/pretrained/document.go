@@ -30,7 +30,7 @@ type Field struct {
 	Value any // a pointer
 }
 
-// maxConfig is far above any config.json; a larger file is something else.
+// maxConfig is a size limit far above that of any config.json.
 const maxConfig = 4 << 20
 
 // ReadConfig reads config.json from dir or, if there is none, Hezar's model_config.yaml.
@@ -39,7 +39,7 @@ func ReadConfig(dir string) (Document, error) {
 	return d, err
 }
 
-// readConfig is [ReadConfig], and says which file it read.
+// readConfig is like [ReadConfig], but also returns the path of the file it read.
 func readConfig(dir string) (d Document, path string, err error) {
 	path = filepath.Join(dir, ConfigName)
 	text, err := regularfile.ReadFile(path, maxConfig)
@@ -180,7 +180,7 @@ func WriteJSON(dir, name string, value any) error {
 
 func isNull(raw json.RawMessage) bool { return string(bytes.TrimSpace(raw)) == "null" }
 
-// brief is a value short enough for an error.
+// brief returns a value shortened for an error.
 func brief(raw json.RawMessage) string {
 	const most = 80
 	if len(raw) > most {

@@ -38,7 +38,8 @@ type LoadOptions struct {
 	Take func(name string, read func() (torch.Tensor, error)) (taken bool, err error)
 }
 
-// renames are those of transformers for names of the first releases, which come from TensorFlow.
+// renames are transformers' replacements for names in the first releases, which come from
+// TensorFlow.
 var renames = strings.NewReplacer("LayerNorm.gamma", "LayerNorm.weight", "LayerNorm.beta", "LayerNorm.bias")
 
 // Load loads weights into a model and draws those that are missing, from the default generator and
@@ -105,10 +106,11 @@ func stateNames(model any) (names []string) {
 	return names
 }
 
-// sameTied refuses files in which a tensor that a model has under two names, such as the token
-// embedding that is also the last layer's weight, differs from one name to the other.
+// sameTied returns an error if a tensor that has two names in the model, such as the token
+// embedding that is also the weight of the output layer, has different values under these names in
+// the files.
 func sameTied(model any, w *Weights, rename func(string) string) error {
-	files := map[string]string{} // the names in the files by those of the model
+	files := map[string]string{} // names in the files, by names in the model
 	for _, t := range w.Contents() {
 		files[rename(t.Name)] = t.Name
 	}
@@ -137,7 +139,7 @@ func sameTied(model any, w *Weights, rename func(string) string) error {
 	return nil
 }
 
-// renamer maps the names in files to those of a model.
+// renamer returns the function that maps names in the files to names in the model.
 func renamer(own []string, files []nn.TensorInfo, o LoadOptions) func(string) string {
 	prefix := o.Prefix
 	begins := func(name string) bool { return strings.HasPrefix(name, prefix) }
@@ -160,13 +162,13 @@ func renamer(own []string, files []nn.TensorInfo, o LoadOptions) func(string) st
 			return renamed[len(prefix):]
 		}
 		if !known[renamed] {
-			return name // reported as unexpected, under the name that it has in the file
+			return name // reported as unexpected, under its name in the file
 		}
 		return renamed
 	}
 }
 
-// reject refuses a load that would leave a model with random weights where nobody expects them.
+// reject returns an error if the load would leave a model with unexpected random weights.
 func (r *Report) reject(path string, o LoadOptions) error {
 	if len(r.Loaded) == 0 {
 		return fmt.Errorf("pretrained: %s has no tensor that fits the model: is it a model of another kind?\n%s", path,

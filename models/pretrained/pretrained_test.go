@@ -31,7 +31,7 @@ func write(t testing.TB, path, content string) {
 	}
 }
 
-// tensors writes a safetensors file of float32 tensors of these shapes, filled with a number.
+// tensors writes a safetensors file with float32 tensors of the given shapes, filled with value.
 func tensors(t *testing.T, path string, value float32, shapes map[string][]int64) {
 	t.Helper()
 	var entries []safetensors.Entry
@@ -161,7 +161,7 @@ var (
 	}
 )
 
-// with returns shapes with some more, or without the nil ones.
+// with returns shapes with others added; a nil shape removes the entry.
 func with(shapes map[string][]int64, others map[string][]int64) map[string][]int64 {
 	all := map[string][]int64{}
 	for _, list := range []map[string][]int64{shapes, others} {
@@ -181,7 +181,7 @@ func TestNamesAreMatchedAsTransformersDoes(t *testing.T) {
 		name        string
 		shapes      map[string][]int64
 		options     pretrained.LoadOptions
-		refused     string // what the error says; empty: loads
+		refused     string // part of the error; empty if it loads
 		initialized []string
 		unexpected  int
 		renamed     int
@@ -366,7 +366,7 @@ func TestPicklesAreSources(t *testing.T) {
 }
 
 func FuzzIndex(f *testing.F) {
-	f.Setenv("TMPDIR", f.TempDir()) // of its workers too, which may be killed
+	f.Setenv("TMPDIR", f.TempDir()) // also for the fuzzing workers, which may be killed
 	f.Add(`{"weight_map": {"a": "one.safetensors"}}`)
 	f.Add(`{"weight_map": {"a": "../x", "b": ""}}`)
 	dir := f.TempDir()
@@ -403,7 +403,7 @@ func TestHezarsConfigsAreReadToo(t *testing.T) {
 	}
 }
 
-// TestTheFileThatIsRefusedIsNamed, be it config.json or Hezar's.
+// TestTheFileThatIsRefusedIsNamed: whether it is config.json or Hezar's file.
 func TestTheFileThatIsRefusedIsNamed(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "model_config.yaml")
@@ -417,7 +417,7 @@ func TestTheFileThatIsRefusedIsNamed(t *testing.T) {
 }
 
 func FuzzConfig(f *testing.F) {
-	f.Setenv("TMPDIR", f.TempDir()) // of its workers too, which may be killed
+	f.Setenv("TMPDIR", f.TempDir()) // also for the fuzzing workers, which may be killed
 	f.Add(`{"hidden_size": 8, "id2label": {"0": "a"}}`)
 	f.Add(`{"a": null, "b": [1e400]}`)
 	f.Fuzz(func(t *testing.T, text string) {

@@ -12,7 +12,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/pretrained"
 )
 
-// A device that never ends and a pipe that nobody writes to are refused at once.
+// A device that never ends and a pipe without a writer are refused immediately.
 func TestDescriptionsAreRegularFiles(t *testing.T) {
 	read := map[string]func(dir string) error{
 		pretrained.ConfigName:           func(dir string) error { _, err := pretrained.ReadConfig(dir); return err },
@@ -36,7 +36,8 @@ func TestDescriptionsAreRegularFiles(t *testing.T) {
 	}
 }
 
-// A file that is made elsewhere first, such as in TMPDIR, would be left there by a kill.
+// A file that is first written elsewhere, such as in TMPDIR, would be left behind there if the
+// process were killed.
 func TestADescriptionIsWrittenInItsOwnFolder(t *testing.T) {
 	temp, dir := t.TempDir(), t.TempDir()
 	t.Setenv("TMPDIR", temp)

@@ -35,7 +35,7 @@ type Weights struct {
 	where  map[string]shard
 }
 
-// shard is one file.
+// shard is one of the files.
 type shard interface {
 	nn.Source
 	io.Closer
@@ -95,12 +95,12 @@ type file struct {
 	io.Closer
 }
 
-// index is model.safetensors.index.json and pytorch_model.bin.index.json.
+// index is the content of model.safetensors.index.json or pytorch_model.bin.index.json.
 type index struct {
 	WeightMap map[string]string `json:"weight_map"` // the file of each tensor
 }
 
-// maxIndex is far above any index; one of 100,000 tensors has 10 MB.
+// maxIndex is a size limit far above that of any index; an index of 100,000 tensors has 10 MB.
 const maxIndex = 16 << 20
 
 // OpenIndex opens the shards listed in an index. They must be in the same folder.
@@ -123,7 +123,7 @@ func OpenIndex(path string) (*Weights, error) {
 	return w, nil
 }
 
-// openShards opens each file once and checks that it and the index tell the same.
+// openShards opens each file once and checks that it agrees with the index.
 func (w *Weights) openShards(dir string, weightMap map[string]string) error {
 	for _, name := range slices.Sorted(maps.Keys(weightMap)) {
 		file := weightMap[name]

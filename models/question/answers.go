@@ -32,7 +32,7 @@ type Predicted struct {
 	Start, End  float32 // the logits
 }
 
-// candidate is a stretch of the text.
+// candidate is a span of the text.
 type candidate struct {
 	from, to   int // in characters
 	score      float32
@@ -70,8 +70,8 @@ func Answers(scores []Scores, o AnswerOptions) []Predicted {
 		answers[i] = Predicted{Text: string(context[c.from:c.to]), Start: c.start, End: c.end}
 	}
 	if len(answers) == 0 || len(answers) == 1 && answers[0].Text == "" {
-		// transformers has this text too where a sample has no token that an answer could be made
-		// of
+		// transformers has this text, too, if a sample has no token that could be part of an
+		// answer.
 		answers = append([]Predicted{{Text: "empty"}}, answers...)
 		found = append([]candidate{{}}, found...)
 	}
@@ -82,7 +82,7 @@ func Answers(scores []Scores, o AnswerOptions) []Predicted {
 	return answers
 }
 
-// candidates are the stretches between the best beginnings and the best ends.
+// candidates returns the spans between the best starts and the best ends.
 func (s Scores) candidates(o AnswerOptions) []candidate {
 	var list []candidate
 	for _, start := range best(s.Start, o.Best) {
@@ -98,8 +98,7 @@ func (s Scores) candidates(o AnswerOptions) []candidate {
 	return list
 }
 
-// best are the positions of the n largest logits, the largest first; of equal ones the last comes
-// first.
+// best returns the positions of the n largest logits, largest first. Ties are in reverse order.
 func best(logits []float32, n int) []int {
 	order := make([]int, len(logits))
 	for i := range order {
@@ -110,7 +109,7 @@ func best(logits []float32, n int) []int {
 	return order[:min(n, len(order))]
 }
 
-// weigh gives answers the softmax of their scores.
+// weigh sets the probabilities of answers to the softmax of their scores.
 func weigh(answers []Predicted, found []candidate) {
 	most, sum := math.Inf(-1), 0.0
 	for _, c := range found {
@@ -125,7 +124,8 @@ func weigh(answers []Predicted, found []candidate) {
 	}
 }
 
-// choose puts in front "no answer", if that is better by the threshold, or the best answer.
+// choose moves "no answer" to the front if it is better by more than the threshold, and otherwise
+// the best answer.
 func choose(answers []Predicted, null candidate, threshold float64) {
 	i := slices.IndexFunc(answers, func(p Predicted) bool { return p.Text != "" })
 	if i < 0 || float64(null.score-answers[i].Start-answers[i].End) > threshold {

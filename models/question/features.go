@@ -69,7 +69,7 @@ func Features(t *text.Tokenizer, e Example, l inputs.Limits, cls int64, o Featur
 	if err != nil {
 		return nil, fmt.Errorf("question: %w", err)
 	}
-	// Questions of SQuAD may begin with many spaces, which some tokenizers would not cut off.
+	// Questions of SQuAD may start with many spaces, which some tokenizers would not strip.
 	question := strings.TrimLeftFunc(e.Question, unicode.IsSpace)
 	encoding, err := t.EncodePair(question, e.Context, nil)
 	if err != nil {
@@ -89,7 +89,7 @@ func Features(t *text.Tokenizer, e Example, l inputs.Limits, cls int64, o Featur
 	return samples, nil
 }
 
-// locate finds the tokens of the first answer; none: those of no answer.
+// locate returns the tokens of the first answer. If there is no answer, both are none.
 func (s *Sample) locate(none int64) (start, end int64) {
 	first := slices.IndexFunc(s.Offsets, inContext)
 	if first < 0 || len(s.Example.Answers) == 0 {

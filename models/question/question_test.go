@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { os.Exit(testenv.Run(m)) }
 
 var limits = inputs.Limits{VocabSize: 100, TypeVocabSize: 2, MaxLength: 64}
 
-// questionFile is what testdata/question.py writes.
+// questionFile is the output of testdata/question.py.
 type questionFile struct {
 	MaxLength int `json:"max_length"`
 	Stride    int
@@ -63,7 +63,7 @@ type questionFile struct {
 	}
 }
 
-// read returns the file and the samples of all examples, in their order.
+// read returns the file and the samples of all examples, in order.
 func read(t *testing.T) (f questionFile, samples []question.Sample) {
 	t.Helper()
 	file, err := os.ReadFile("testdata/question.json")
@@ -92,7 +92,8 @@ func TestFeaturesAreThoseOfRunQA(t *testing.T) {
 		got, name := samples[i], fmt.Sprintf("sample %d", i)
 		assert.Equal(t, want.IDs, got.InputIDs, name)
 		assert.Equal(t, want.Types, got.TokenTypeIDs, name)
-		if want.Start > want.End { // run_qa takes [SEP] where the answer is the last token of a part
+		// run_qa takes [SEP] if the answer ends with the last token of a part.
+		if want.Start > want.End {
 			want.Start--
 		}
 		assert.Equal(t, [2]int64{want.Start, want.End}, [2]int64{got.Start, got.End}, name)
@@ -108,7 +109,7 @@ func TestFeaturesAreThoseOfRunQA(t *testing.T) {
 		}
 	}
 	require.Greater(t, answered, 5, "samples with an answer")
-	require.Greater(t, len(samples), len(f.Examples), "texts that were divided")
+	require.Greater(t, len(samples), len(f.Examples), "some texts are split")
 }
 
 func TestAnswersAreThoseOfRunQA(t *testing.T) {
@@ -136,7 +137,8 @@ func TestAnswersAreThoseOfRunQA(t *testing.T) {
 	}
 }
 
-// nearest is the probability among the answers that is equal but for the last digits of a float32.
+// nearest returns the probability among the answers that equals p except for rounding errors of
+// float32, or p.
 func nearest(answers []question.Predicted, p float64) float64 {
 	for _, a := range answers {
 		if d := a.Probability - p; d < 1e-6 && d > -1e-6 {
@@ -156,8 +158,8 @@ func (s *spans) Head() classify.Head                         { return classify.H
 func (s *spans) Limits() inputs.Limits                       { return limits }
 func (s *spans) WriteConfig(string) error                    { return nil }
 
-// TestEvaluationPutsSamplesTogether: a model that knows the right beginnings and ends answers every
-// question, though texts are divided over samples and batches, and over processes.
+// TestEvaluationPutsSamplesTogether checks that a model that knows the right starts and ends
+// answers every question, although texts are divided into samples, batches and processes.
 func TestEvaluationPutsSamplesTogether(t *testing.T) {
 	testenv.RequireTorch(t)
 	f, samples := read(t)
@@ -166,8 +168,8 @@ func TestEvaluationPutsSamplesTogether(t *testing.T) {
 		if f.Features[i].End == 0 {
 			continue
 		}
-		// of answers that begin or end within a token more is found, and of punctuation alone
-		// SQuAD's metric leaves nothing
+		// If an answer starts or ends within a token, the whole token is found. SQuAD's metric
+		// removes punctuation, so an answer that consists only of punctuation is empty.
 		a := s.Example.Answers[0]
 		end := a.Start + utf8.RuneCountInString(a.Text)
 		if s.Offsets[s.Start].Start == a.Start && s.Offsets[s.End].End == end && strings.ContainsFunc(a.Text,
@@ -198,13 +200,13 @@ func TestEvaluationPutsSamplesTogether(t *testing.T) {
 				}
 				assert.Equal(t, map[string]float64{"exact_match": 100, "f1": 100}, task.Metrics())
 				assert.Equal(t, map[string]float64{"exact_match": 0, "f1": 0}, task.Metrics(),
-					"an evaluation begins at 0")
+					"an evaluation starts without samples")
 			})
 		})
 	}
 }
 
-// TestSamplesWithoutAnExampleHaveNoMetrics: a program may train on token numbers of its own.
+// TestSamplesWithoutAnExampleHaveNoMetrics: programs may train with token positions only.
 func TestSamplesWithoutAnExampleHaveNoMetrics(t *testing.T) {
 	testenv.RequireTorch(t)
 	task, err := question.NewTask(&spans{nn.NewEmbedding(100, 2, nil)}, question.TaskOptions{})

@@ -45,7 +45,7 @@ type Task struct {
 	shared   engine.Observations[Scores]
 }
 
-// observed is a batch of an evaluation; the logits stay on the device until the end.
+// observed is an evaluation batch. The logits stay on the device until the end.
 type observed struct {
 	start, end torch.Tensor
 	samples    []Sample
@@ -131,7 +131,7 @@ func (t *Task) Inputs(p engine.ForwardPass, b Batch) {
 	engine.Input(p, b.End)
 }
 
-// column is one of the two logits of each token, [B, L].
+// column returns one of the two logits of each token, [B, L].
 func column(logits torch.Tensor, i int64) torch.Tensor {
 	return logits.Split(1, -1)[i].SqueezeDim(-1).Contiguous()
 }
@@ -176,7 +176,7 @@ func (t *Task) Metrics() map[string]float64 {
 	return squad.Result()
 }
 
-// byExample groups the samples by example; those of an example are adjacent.
+// byExample groups samples by example. The samples of an example must be adjacent.
 func byExample(all []Scores) (groups [][]Scores) {
 	for i, s := range all {
 		if i == 0 || !same(s.Sample.Example, all[i-1].Sample.Example) {
@@ -219,7 +219,7 @@ func (t *Task) note() {
 	t.observed = nil
 }
 
-// values are the elements of logits, which are freed.
+// values returns the elements of logits and frees the tensor.
 func values(logits torch.Tensor) (v []float32) {
 	torch.Scope(func() { v = torch.Values[float32](logits.ToDType(torch.Float32)) })
 	logits.Free()

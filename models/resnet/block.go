@@ -5,7 +5,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// BasicBlock is two 3x3 convolutions beside a shortcut: the block of ResNet-18 and ResNet-34.
+// BasicBlock is two 3x3 convolutions and a shortcut past them: the block of ResNet-18 and
+// ResNet-34.
 type BasicBlock struct {
 	Conv1      *nn.Conv2d      `module:"conv1"`
 	BN1        *nn.BatchNorm2d `module:"bn1"`
@@ -32,8 +33,8 @@ func (b *BasicBlock) Forward(x torch.Tensor) torch.Tensor {
 
 func (b *BasicBlock) last() *nn.BatchNorm2d { return b.BN2 }
 
-// Bottleneck is a 3x3 convolution of few channels between two of 1x1, beside a shortcut: the block
-// of ResNet-50.
+// Bottleneck is a 3x3 convolution with few channels between two of 1x1, and a shortcut past them:
+// the block of ResNet-50.
 type Bottleneck struct {
 	Conv1      *nn.Conv2d      `module:"conv1"`
 	BN1        *nn.BatchNorm2d `module:"bn1"`
@@ -64,7 +65,7 @@ func (b *Bottleneck) Forward(x torch.Tensor) torch.Tensor {
 
 func (b *Bottleneck) last() *nn.BatchNorm2d { return b.BN3 }
 
-// shortcut adds x, downsampled where that is needed, to what the layers make of it.
+// shortcut adds x, downsampled if needed, to the output of the layers.
 func shortcut(x torch.Tensor, layers, downsample nn.Sequential) torch.Tensor {
 	y := layers.Forward(x)
 	if downsample == nil {

@@ -52,12 +52,12 @@ func ResNet34(o *Options) *Model { return build(newBasicBlock, 1, [4]int{3, 4, 6
 // torchvision's does (version 1.5).
 func ResNet50(o *Options) *Model { return build(newBottleneck, 4, [4]int{3, 4, 6, 3}, o) }
 
-// newBlock makes a block that maps in channels to width times its expansion, with the layers by
-// which its input is brought to their number, if it needs any.
+// newBlock makes a block that maps in channels to width·expansion channels. downsample, if not nil,
+// maps the block's input to that number.
 type newBlock func(in, width, stride int64, downsample nn.Sequential) nn.Layer
 
-// build draws the layers in torchvision's order: first as every layer draws itself, then the
-// convolutions once more.
+// build draws the layers in torchvision's order: first each layer as it is created, then the
+// convolutions again.
 func build(block newBlock, expansion int64, blocks [4]int, o *Options) *Model {
 	if o == nil {
 		o = &Options{}

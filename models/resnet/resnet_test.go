@@ -33,8 +33,8 @@ func TestMain(m *testing.M) {
 var models = map[string]func(*resnet.Options) *resnet.Model{"resnet18": resnet.ResNet18, "resnet34": resnet.ResNet34,
 	"resnet50": resnet.ResNet50}
 
-// recorded is a model of testdata/resnet.json, made by torchvision. Sums are the beginnings of
-// sha256.
+// recorded is a model in testdata/resnet.json, made by torchvision. Tensors are represented by the
+// first bytes of their SHA-256.
 type recorded struct {
 	StateDict        [][2]any           `json:"state_dict"` // names and shapes
 	Modules          []string           `json:"modules"`
@@ -62,7 +62,7 @@ func sum(b []byte) string {
 	return hex.EncodeToString(h[:])[:16]
 }
 
-// pictures is the formula of resnet.py.
+// pictures computes the formula of resnet.py.
 func pictures(shape ...int64) torch.Tensor {
 	n := int64(1)
 	for _, size := range shape {
@@ -86,9 +86,9 @@ func TestForwardAndBackwardHaveTorchvisionsBits(t *testing.T) {
 	}
 }
 
-// Normalised by so few numbers, so deep a network enlarges the differences of two machines. Under
-// the code paths of a CPU without AVX2 torchvision's own logits differ by 1,180 last places and the
-// norms of its gradients by 0.8 % from what it computes with AVX2.
+// Batch normalisation over so few numbers in such a deep network amplifies differences between
+// machines. On CPUs without AVX2, even torchvision's own logits differ by 1,180 units in the last
+// place, and its gradient norms by 0.8 %, from those computed with AVX2.
 const (
 	places = 2048
 	share  = 0.02
@@ -97,7 +97,7 @@ const (
 func compare(t *testing.T, name string, r recorded, g *golden.File) {
 	torch.ManualSeed(7)
 	m := models[name](&resnet.Options{NumClasses: 10})
-	assert.Equal(t, r.Generator, sum(torch.DefaultGenerator(torch.CPU).State()), "the generator has drawn otherwise")
+	assert.Equal(t, r.Generator, sum(torch.DefaultGenerator(torch.CPU).State()), "the generator has another state")
 	var modules []string
 	for _, n := range nn.Modules(m) {
 		modules = append(modules, n.Name)
@@ -152,8 +152,8 @@ func TestZeroInitResidual(t *testing.T) {
 	assert.Equal(t, want, zero)
 }
 
-// TestWeightFilesLoad writes the files of torch.save and of safetensors and reads them into another
-// model, with a new head for other classes.
+// TestWeightFilesLoad writes files like torch.save and in the safetensors format, and loads them
+// into another model with a new head for other classes.
 func TestWeightFilesLoad(t *testing.T) {
 	testenv.RequireTorch(t)
 	m := resnet.ResNet18(&resnet.Options{NumClasses: 3})
@@ -176,7 +176,7 @@ func TestWeightFilesLoad(t *testing.T) {
 	}
 }
 
-// saveTorch is torch.save(m.state_dict(), path).
+// saveTorch writes the same file as torch.save(m.state_dict(), path).
 func saveTorch(path string, m *resnet.Model) error {
 	entries, err := tensorio.Entries(nn.StateDict(m))
 	if err != nil {
@@ -189,7 +189,7 @@ func saveTorch(path string, m *resnet.Model) error {
 	return pickle.WriteFile(path, state)
 }
 
-// TestEvaluationKeepsNothing counts the tensors that a forward pass leaves behind without a scope.
+// TestEvaluationKeepsNothing counts the tensors that remain after a forward pass without a scope.
 func TestEvaluationKeepsNothing(t *testing.T) {
 	testenv.RequireTorch(t)
 	m := resnet.ResNet50(&resnet.Options{NumClasses: 3})
@@ -198,7 +198,7 @@ func TestEvaluationKeepsNothing(t *testing.T) {
 	torch.NoGrad(func() {
 		before := testenv.Live()
 		y := m.Forward(x)
-		assert.LessOrEqual(t, testenv.Live()-before, int64(1), "tensors besides the result")
+		assert.LessOrEqual(t, testenv.Live()-before, int64(1), "tensors other than the result")
 		y.Free()
 	})
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// Sample is a text as token ids with its label; Batch is some of them, padded; Step is a model in
-// training.
+// Sample is a text as token ids with its label. Batch is a padded batch of Samples. Step is a model
+// in training.
 type (
 	Sample = classify.Sample
 	Batch  = classify.Batch
@@ -27,7 +27,7 @@ type Classifier struct {
 }
 
 // Top is RobertaClassificationHead: a linear layer and an activation over the first token, and the
-// classifier. ELECTRA and MPNet have it, too.
+// classifier. ELECTRA and MPNet use it too.
 type Top struct {
 	Dense   *nn.Linear  `module:"dense"`
 	Dropout *nn.Dropout `module:"dropout"`
@@ -41,8 +41,8 @@ var (
 	_ inputs.PackedModel = (*Classifier)(nil)
 )
 
-// NewClassifier makes a model with random weights: the weights that transformers draws from the
-// same seed.
+// NewClassifier makes a model with random weights, the same that transformers draws from the same
+// seed.
 func NewClassifier(c Config) (*Classifier, error) {
 	c, err := resolved(c, kind)
 	if err != nil {
@@ -67,11 +67,10 @@ func newClassifier(c Config, b transformer.Builder) *Classifier {
 	return m
 }
 
-// LoadClassifier reads a model from dir: its own kind with or without the classifier, or any other
-// RoBERTa, whose further heads are left out. What the head leaves open is what config.json says. A
-// new classifier is drawn as transformers' from_pretrained does. The report tells what was not in
-// the files, what was there and not used, and what was drawn; a part of the encoder that is missing
-// is an error.
+// LoadClassifier loads a model from dir: one with or without the classifier, or any other RoBERTa,
+// whose other heads are skipped. Zero fields of head are taken from config.json. A new classifier
+// is drawn as in transformers' from_pretrained. The report says what was missing in the files, what
+// was not used, and what was drawn. A missing part of the encoder is an error.
 func LoadClassifier(dir string, h Head) (*Classifier, *pretrained.Report, error) {
 	return LoadClassifierWith(dir, LoadOptions{Head: h})
 }
@@ -79,10 +78,10 @@ func LoadClassifier(dir string, h Head) (*Classifier, *pretrained.Report, error)
 // LoadOptions configures [LoadClassifierWith].
 type LoadOptions = transformer.LoadOptions
 
-// LoadClassifierWith is [LoadClassifier] with more to choose.
+// LoadClassifierWith is [LoadClassifier] with more options.
 func LoadClassifierWith(dir string, o LoadOptions) (*Classifier, *pretrained.Report, error) {
 	c, err := pretrained.ReadConfigAs(dir, "roberta", func(d pretrained.Document) (Config, error) {
-		return described(d, kind, o.Head, o.Attention)
+		return configOf(d, kind, o.Head, o.Attention)
 	})
 	if err != nil {
 		return nil, nil, err
@@ -92,14 +91,14 @@ func LoadClassifierWith(dir string, o LoadOptions) (*Classifier, *pretrained.Rep
 		"classifier.dense.bias", "classifier.out_proj.weight", "classifier.out_proj.bias")
 }
 
-// NewStep makes a classifier ready for package trainer, each batch padded to its longest text;
-// [classify.NewStep] has more to choose.
+// NewStep prepares a classifier for package trainer. Each batch is padded to its longest text;
+// [classify.NewStep] has more options.
 func NewStep(m *Classifier, o engine.Options) (*Step, error) {
 	return classify.NewStep(m, classify.TaskOptions{}, o)
 }
 
-// Save writes config.json and model.safetensors into dir, which it makes if need be, for
-// transformers and [LoadClassifier] to read.
+// Save writes config.json and model.safetensors into dir, for transformers and [LoadClassifier]. It
+// creates dir if needed.
 func (m *Classifier) Save(dir string) error {
 	d, err := m.document()
 	if err != nil {
@@ -128,31 +127,31 @@ func (m *Classifier) document() (pretrained.Document, error) {
 // Config returns the model's configuration with all defaults filled in.
 func (m *Classifier) Config() Config { return m.Roberta.config }
 
-// Head says what the logits mean.
+// Head returns the meaning of the logits.
 func (m *Classifier) Head() Head { return m.Roberta.config.Head }
 
-// Limits says which inputs the model takes.
+// Limits returns which inputs the model accepts.
 func (m *Classifier) Limits() classify.Limits { return limits(m.Roberta.config) }
 
-// InputEmbeddings is the embedding of the tokens: get_input_embeddings.
+// InputEmbeddings returns the embedding of the tokens: get_input_embeddings.
 func (m *Classifier) InputEmbeddings() *nn.Embedding { return m.Roberta.Embeddings.Word }
 
-// SetGradientCheckpointing makes training keep only what enters each layer and compute the rest
-// again in the backward pass: less memory, a third more time, the same bits. It is
+// SetGradientCheckpointing makes training keep only the inputs of each layer and recompute the rest
+// in the backward pass: less memory, a third more time, the same bits. It is
 // gradient_checkpointing_enable of transformers.
 func (m *Classifier) SetGradientCheckpointing(on bool) {
 	m.Roberta.Encoder.SetGradientCheckpointing(on)
 }
 
-// SetPaddingFree makes the tasks that train the model leave the padding of batches out:
+// SetPaddingFree makes the tasks that train the model drop the padding of batches:
 // [transformer.Encoder.SetPaddingFree].
 func (m *Classifier) SetPaddingFree(on bool) { m.Roberta.Encoder.SetPaddingFree(on) }
 
-// PaddingFree tells what [Classifier.SetPaddingFree] was told last.
+// PaddingFree returns the setting of [Classifier.SetPaddingFree].
 func (m *Classifier) PaddingFree() bool { return m.Roberta.Encoder.PaddingFree() }
 
-// FuseQKVProjections makes each layer compute query, key and value as one matrix product, with other
-// last bits: [transformer.Encoder.FuseQKVProjections].
+// FuseQKVProjections makes each layer compute query, key and value as one matrix product, which may
+// change the last bits: [transformer.Encoder.FuseQKVProjections].
 func (m *Classifier) FuseQKVProjections(on bool) { m.Roberta.Encoder.FuseQKVProjections(on) }
 
 // Forward maps token ids, [B, L], to logits, [B, labels]. Mask and types are those of
@@ -169,7 +168,7 @@ func (m *Classifier) ForwardPacked(p *inputs.Packed) torch.Tensor {
 // Forward maps hidden states, [B, L, hidden], to logits, [B, labels].
 func (t *Top) Forward(hidden torch.Tensor) torch.Tensor { return t.Each(hidden.Select(1, 0)) }
 
-// Each maps hidden states, [..., hidden], to logits of each, [..., labels].
+// Each maps hidden states, [..., hidden], each to its logits, [..., labels].
 func (t *Top) Each(x torch.Tensor) torch.Tensor {
 	activation := t.Activation
 	if activation == nil {

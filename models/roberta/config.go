@@ -10,7 +10,7 @@ import (
 // positions, one token type and an epsilon of 1e-5.
 type Config = transformer.Config
 
-// Head describes the classifier; the zero value takes what config.json says.
+// Head describes the classifier; zero fields are taken from config.json.
 type Head = classify.Head
 
 var kind = transformer.Kind{Type: "roberta", Architecture: "RobertaForSequenceClassification", VocabSize: 50265,
@@ -23,11 +23,12 @@ func ReadConfig(dir string) (Config, error) {
 	})
 }
 
-// xlm is XLM-RoBERTa: RoBERTa under another name, of another vocabulary.
+// xlm is XLM-RoBERTa: RoBERTa with another name and vocabulary.
 var xlm = transformer.Kind{Type: "xlm-roberta", Architecture: "XLMRobertaForSequenceClassification", VocabSize: 30522,
 	PadTokenID: 1}
 
-// resolved fills in the defaults. Positions cannot be counted without a padding token.
+// resolved fills in the defaults. Positions are counted from the padding token, so there must be
+// one.
 func resolved(c Config, k transformer.Kind) (Config, error) {
 	c, err := c.Resolved(k)
 	if err == nil {
@@ -36,9 +37,8 @@ func resolved(c Config, k transformer.Kind) (Config, error) {
 	return c, err
 }
 
-// described is the resolved config of a config.json. What the head leaves open is what the file
-// says.
-func described(d pretrained.Document, k transformer.Kind, h Head, a transformer.Attention) (Config, error) {
+// configOf returns the resolved config of a config.json. Zero fields of h are taken from the file.
+func configOf(d pretrained.Document, k transformer.Kind, h Head, a transformer.Attention) (Config, error) {
 	c, err := transformer.DecodeConfig(d, k)
 	if err != nil {
 		return c, err
@@ -47,14 +47,14 @@ func described(d pretrained.Document, k transformer.Kind, h Head, a transformer.
 	return resolved(c, k)
 }
 
-// Blueprint is the encoder that a config.json describes, of RoBERTa or XLM-RoBERTa, for the heads
-// of package auto. What the head leaves open is what the file says.
+// Blueprint returns the encoder described by a config.json, RoBERTa or XLM-RoBERTa, for the heads
+// of package auto. Zero fields of the head are taken from the file.
 func Blueprint(d pretrained.Document, h Head, a transformer.Attention) (b transformer.Blueprint, err error) {
 	k, class := kind, "Roberta"
 	if string(d["model_type"]) == `"xlm-roberta"` {
 		k, class = xlm, "XLMRoberta"
 	}
-	c, err := described(d, k, h, a)
+	c, err := configOf(d, k, h, a)
 	if err != nil {
 		return b, err
 	}

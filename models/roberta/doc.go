@@ -5,7 +5,7 @@
 //	model, report, err := roberta.LoadClassifier("roberta-base", roberta.Head{NumLabels: 2})
 //	step, err := roberta.NewStep(model, engine.Options{Optimizer: optim.AdamW{LR: 2e-5}})
 //
-// It differs from BERT in its head, which has no pooler before it, and in its positions: they are
-// counted from PadTokenID+1 on, and only over tokens that are not padding. A text therefore has at
-// most MaxPositions-PadTokenID-1 tokens.
+// It differs from BERT in its head, which has no pooler before it, and in its positions, which
+// start at PadTokenID+1 and count only tokens that are not padding. A text therefore has at most
+// MaxPositions-PadTokenID-1 tokens.
 package roberta

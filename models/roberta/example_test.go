@@ -8,8 +8,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Positions are counted behind the padding token, so a text is shorter than MaxPositions. What was
-// saved is loaded with another head.
+// Positions start after that of the padding token, so a text is shorter than MaxPositions. The saved
+// model is loaded with another head.
 func Example() {
 	dir, err := os.MkdirTemp("", "roberta")
 	if err != nil {

@@ -11,18 +11,18 @@ import (
 type Model struct {
 	Embeddings *Embeddings                              `module:"embeddings"`
 	Encoder    *transformer.Encoder[*transformer.Layer] `module:"encoder"`
-	Pooler     *transformer.Pooler                      `module:"pooler"` // nil in front of a head
+	Pooler     *transformer.Pooler                      `module:"pooler"` // nil if there is a head
 
 	config Config
 }
 
-// Embeddings is RobertaEmbeddings: the sum of what a token, its position and its type stand for.
+// Embeddings is RobertaEmbeddings: the sum of the embeddings of a token, its position and its type.
 type Embeddings struct {
 	Word      *nn.Embedding `module:"word_embeddings"`
 	TokenType *nn.Embedding `module:"token_type_embeddings"`
 	LayerNorm *nn.LayerNorm `module:"LayerNorm"`
 	Dropout   *nn.Dropout   `module:"dropout"`
-	Position  *nn.Embedding `module:"position_embeddings"` // here, since transformers draws it last
+	Position  *nn.Embedding `module:"position_embeddings"` // the last field, since transformers draws it last
 }
 
 func newModel(c Config, b transformer.Builder) *Model {
@@ -46,8 +46,8 @@ func newModel(c Config, b transformer.Builder) *Model {
 }
 
 // Forward maps token ids, [B, L], to the hidden states of the last layer, [B, L, hidden]. The
-// attention mask, [B, L], has 0 where a token is padding; undefined means that none is. Token
-// types, [B, L], are undefined where all are 0.
+// attention mask, [B, L], is 0 for padding; undefined means no padding. Token types, [B, L], are
+// undefined if all are 0.
 func (m *Model) Forward(ids, mask, types torch.Tensor) torch.Tensor {
 	x := m.Embeddings.Forward(ids, types)
 	return m.Encoder.Forward(x, transformer.Mask{Padding: transformer.PaddingMask(mask, x.DType(), m.config.Attention)})

@@ -58,7 +58,8 @@ func TestSavedModelLoads(t *testing.T) {
 	})
 }
 
-// TestSettingsThatAreNotSupportedAreRefused: each would change what the model computes.
+// TestSettingsThatAreNotSupportedAreRefused checks settings that would change what the model
+// computes.
 func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 	modeltest.Refuses(t, "roberta", map[string]string{
 		`"is_decoder": true`:                        "is_decoder is true; only false",

@@ -91,7 +91,8 @@ func (m *Transformer) EncodeDocument(ctx context.Context, texts []string, o Enco
 	return m.Encode(ctx, texts, m.named(o, "document", "passage", "corpus"))
 }
 
-// named selects the first of these prompts that the model has, unless o names one.
+// named sets the prompt name to the first of names that the model has, unless o already has a
+// prompt.
 func (m *Transformer) named(o EncodeOptions, names ...string) EncodeOptions {
 	if o.PromptName != "" || o.Prompt != nil {
 		return o
@@ -105,7 +106,7 @@ func (m *Transformer) named(o EncodeOptions, names ...string) EncodeOptions {
 	return o
 }
 
-// prompt is the text in front of what is encoded.
+// prompt returns the text to prepend to each text.
 func (m *Transformer) prompt(o EncodeOptions) (string, error) {
 	if o.Prompt != nil {
 		if o.PromptName != "" {
@@ -121,7 +122,7 @@ func (m *Transformer) prompt(o EncodeOptions) (string, error) {
 	return prompt, nil
 }
 
-// collate pads texts to a batch.
+// collate pads texts into a batch.
 func (m *Transformer) collate(texts []Text, p data.Padding) (t Texts, err error) {
 	rows := make([]inputs.Text, len(texts))
 	t.PromptLengths = make([]int, len(texts))
@@ -132,7 +133,7 @@ func (m *Transformer) collate(texts []Text, p data.Padding) (t Texts, err error)
 	return t, err
 }
 
-// embeddings computes those of a batch.
+// embeddings computes the embeddings of a batch.
 func (m *Transformer) embeddings(texts []Text, o EncodeOptions) (rows [][]float32, err error) {
 	batch, err := m.collate(texts, data.Padding{})
 	if err != nil {

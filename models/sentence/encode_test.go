@@ -36,7 +36,7 @@ func TestSeveralGoroutinesEncodeWhatOneDoes(t *testing.T) {
 		})
 	}
 	all.Wait()
-	assert.True(t, m.Training(), "the mode that it had")
+	assert.True(t, m.Training(), "the mode is restored")
 }
 
 func TestPrompts(t *testing.T) {

@@ -47,7 +47,7 @@ func (o EvaluatorOptions) encode() EncodeOptions {
 	return e
 }
 
-// similarities are the functions to measure with.
+// similarities returns the similarity functions to measure with.
 func (o EvaluatorOptions) similarities(m *Transformer) []SimilarityFunction {
 	if len(o.SimilarityFns) > 0 {
 		return o.SimilarityFns
@@ -56,7 +56,7 @@ func (o EvaluatorOptions) similarities(m *Transformer) []SimilarityFunction {
 	return []SimilarityFunction{f}
 }
 
-// named puts Name in front of the names of metrics.
+// named prefixes the names of metrics with Name.
 func (o EvaluatorOptions) named(all map[string]float64) map[string]float64 {
 	if o.Name == "" {
 		return all

@@ -47,7 +47,7 @@ func newEncoder(dir string, texts ...string) *auto.EncoderModel {
 	return encoder
 }
 
-// A model learns which answer goes with which question, and searches among the answers.
+// A model learns which answer belongs to which question, and then searches the answers.
 func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "sentence")

@@ -17,7 +17,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/pretrained"
 )
 
-// The files of a folder of sentence-transformers, besides those of the encoder.
+// The files in a folder of sentence-transformers, besides those of the encoder.
 const (
 	modulesName   = "modules.json"
 	settingsName  = "config_sentence_transformers.json"
@@ -74,7 +74,7 @@ func Load(ctx context.Context, model string, o auto.Options) (*Transformer, erro
 	return m, m.readSettings(dir)
 }
 
-// loadPlain reads the folder of an encoder.
+// loadPlain loads a folder that contains only an encoder.
 func loadPlain(ctx context.Context, dir, model string, o auto.Options) (*Transformer, error) {
 	encoder, err := auto.Encoder(ctx, model, o)
 	if err != nil {
@@ -100,7 +100,8 @@ func readJSON(dir, name string, value any) error {
 	return nil
 }
 
-// readModules reads modules.json: an encoder, a pooling, and the modules after it.
+// readModules reads modules.json, which must list an encoder, a pooling, and supported modules
+// after them.
 func readModules(dir string) (modules []moduleEntry, err error) {
 	if err := readJSON(dir, modulesName, &modules); err != nil {
 		return nil, err
@@ -129,7 +130,8 @@ func typesOf(modules []moduleEntry) (types []string) {
 	return types
 }
 
-// kind is the class of a module of sentence_transformers; empty: it is another package's.
+// kind returns the class name of a module of sentence_transformers, or the empty string for classes
+// of other packages.
 func (m moduleEntry) kind() string {
 	if !strings.HasPrefix(m.Type, "sentence_transformers.") {
 		return ""
@@ -137,7 +139,7 @@ func (m moduleEntry) kind() string {
 	return m.Type[strings.LastIndex(m.Type, ".")+1:]
 }
 
-// loadModules reads the modules after the encoder.
+// loadModules loads the modules after the encoder.
 func loadModules(dir string, entries []moduleEntry, e *auto.EncoderModel) (p Pooling, rest []Module, err error) {
 	if p, err = readPooling(filepath.Join(dir, entries[1].Path), e.HiddenSize()); err != nil {
 		return p, nil, err
@@ -237,5 +239,5 @@ func (m *Transformer) saveModules(dir string) error {
 	return nil
 }
 
-// classOf is the name of a class that every version of sentence-transformers knows.
+// classOf returns a class name that all versions of sentence-transformers know.
 func classOf(kind string) string { return "sentence_transformers.models." + kind }

@@ -23,7 +23,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// quiet fails a test in which loading has something to tell.
+// quiet fails the test if loading writes a warning.
 type quiet struct{ t *testing.T }
 
 func (q quiet) Write(text []byte) (int, error) {
@@ -68,7 +68,7 @@ func TestFolderOfSentenceTransformersIsLoaded(t *testing.T) {
 	assert.Equal(t, m.MaxSeqLength, again.MaxSeqLength)
 }
 
-// rewrite changes the settings of a JSON file.
+// rewrite changes settings in a JSON file.
 func rewrite(t *testing.T, path string, settings string) {
 	t.Helper()
 	all := map[string]any{}
@@ -88,8 +88,8 @@ func copied(t *testing.T) string {
 	return dir
 }
 
-// TestOlderFoldersAreLoaded: settings as sentence-transformers 2 wrote them, and the encoder in a folder
-// of its own.
+// TestOlderFoldersAreLoaded loads settings written by sentence-transformers 2, with the encoder in
+// its own folder.
 func TestOlderFoldersAreLoaded(t *testing.T) {
 	r := load(t)
 	dir := copied(t)
@@ -230,7 +230,8 @@ func (c *counter) Evaluate(ctx context.Context, m *sentence.Transformer) (map[st
 	return c.Evaluator.Evaluate(ctx, m)
 }
 
-// TestCheckpointIsAFolder: every checkpoint of a run can be loaded, and the run goes on from it.
+// TestCheckpointIsAFolder checks that every checkpoint of a run can be loaded, and that the run can
+// be continued from it.
 func TestCheckpointIsAFolder(t *testing.T) {
 	r := load(t)
 	counting := &counter{Evaluator: sentence.TripletEvaluator{Anchors: []string{"w7"}, Positives: []string{"w7 w7"},

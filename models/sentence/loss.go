@@ -34,21 +34,21 @@ type Wants struct {
 // Label is what a sample has besides texts.
 type Label int
 
-// The labels there are.
+// The kinds of labels.
 const (
 	NoLabel     Label = iota
 	ScoreLabel        // Sample.Score
 	TargetLabel       // Sample.Target
 )
 
-// checker is a loss whose settings may be wrong, which [NewTask] asks.
+// checker is implemented by losses whose settings may be invalid; [NewTask] calls it.
 type checker interface{ check(dimension int) error }
 
 // Direction is what [MultipleNegativesRankingLoss] compares. A query is the first text of a sample;
 // the others are its documents.
 type Direction string
 
-// The directions there are.
+// The directions.
 const (
 	QueryToDoc   Direction = "query_to_doc"   // a query with all documents
 	QueryToQuery Direction = "query_to_query" // with all other queries
@@ -106,11 +106,11 @@ func (l MultipleNegativesRankingLoss) Of(embeddings []torch.Tensor, _ torch.Tens
 	queries, own, positives := embeddings[0], rows(embeddings[0]), rows(embeddings[1])
 	similar := func(d Direction) torch.Tensor {
 		switch d {
-		case QueryToQuery: // but for a query with itself
+		case QueryToQuery: // except a query with itself
 			return without(l.Similarity.Matrix(own, queries), 1)
 		case DocToQuery:
 			return l.Similarity.Matrix(queries, positives).Transpose(0, 1)
-		case DocToDoc: // but for the documents of the same query
+		case DocToDoc: // except the documents of the same query
 			return without(l.Similarity.Matrix(docs, positives).Transpose(0, 1), int64(len(embeddings)-1))
 		}
 		return l.Similarity.Matrix(own, docs)
@@ -138,8 +138,8 @@ func (l MultipleNegativesRankingLoss) Of(embeddings []torch.Tensor, _ torch.Tens
 	return right.Sub(all).Mean(torch.DefaultDType).Neg()
 }
 
-// rows returns all rows of x, selected by index as the original selects those of its process: this
-// determines the order in which the gradients of several uses are added.
+// rows returns all rows of x, selected by index as the original selects those of its own process.
+// This determines the order in which gradients are summed if x is used several times.
 func rows(x torch.Tensor) torch.Tensor {
 	return x.IndexSelect(0, torch.TensorOptions{DType: torch.Int64, Device: x.Device()}.Arange(0, x.Size(0), 1))
 }
@@ -190,7 +190,8 @@ func (l CoSENTLoss) Of(embeddings []torch.Tensor, scores torch.Tensor) torch.Ten
 	s = s.MulScalar(cmp.Or(l.Scale, 20))
 	sorted, order := scores.Sort(-1, false)
 	s = s.IndexSelect(0, order)
-	// Of each pair the sum over those with a higher score, which begin behind its ties.
+	// For each pair, the sum over the pairs with a higher score, which start after the pairs with
+	// the same score.
 	higher := sorted.SearchSorted(sorted, true)
 	sums := s.Flip(0).Neg().LogCumSumExp(0).Flip(0)
 	edge := torch.TensorOptions{Device: s.Device(), DType: s.DType()}
@@ -202,7 +203,7 @@ func (l CoSENTLoss) Of(embeddings []torch.Tensor, scores torch.Tensor) torch.Ten
 // Distance is how far apart embeddings are, for [TripletLoss] and [ContrastiveLoss].
 type Distance string
 
-// The distances there are.
+// The distance functions.
 const (
 	CosineDistance    Distance = "cosine" // 1 - the cosine
 	EuclideanDistance Distance = "euclidean"
@@ -343,7 +344,7 @@ func (l MatryoshkaLoss) Of(embeddings []torch.Tensor, labels torch.Tensor) (sum 
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(l.Dims[b], l.Dims[a]) })
 	embeddings = slices.Clone(embeddings)
 	for _, i := range order {
-		for k, e := range embeddings { // cut from the next longer one, as in the original
+		for k, e := range embeddings { // truncated from the next longer one, as in the original
 			embeddings[k] = normalized(e.Narrow(-1, 0, int64(l.Dims[i])))
 		}
 		cut := labels

@@ -67,7 +67,7 @@ func New(encoder *auto.EncoderModel, p Pooling, modules ...Module) (*Transformer
 	return m, nil
 }
 
-// firstModule is the number of the first of Modules in a folder: the encoder is 0 and the pooling 1.
+// firstModule is the index in a folder of the first of Modules: the encoder is 0 and the pooling 1.
 const firstModule = 2
 
 // EmbeddingDimension is how many numbers an embedding has before it is truncated.
@@ -93,7 +93,8 @@ func (m *Transformer) AddLoRA(c lora.Config) error {
 	return m.EncoderModel.AddLoRA(c)
 }
 
-// adaptable refuses to train an adapter beside layers that its checkpoints would not have.
+// adaptable returns an error if the model has layers that the checkpoints of an adapter would not
+// contain.
 func (m *Transformer) adaptable() error {
 	for i, module := range m.Modules {
 		if _, ok := module.(*Dense); ok {
@@ -144,8 +145,8 @@ func (m *Transformer) tokens(s string) (inputs.Text, error) {
 	return m.EncoderModel.Encode(text.Single(s), m.MaxSeqLength)
 }
 
-// promptLength is how many tokens of a text are its prompt: those of the prompt alone, without the
-// special token at its end.
+// promptLength returns the number of tokens of a prompt when tokenized alone, without the special
+// token at its end.
 func (m *Transformer) promptLength(prompt string) (int, error) {
 	if prompt == "" {
 		return 0, nil
@@ -163,14 +164,15 @@ func (m *Transformer) promptLength(prompt string) (int, error) {
 	return n, nil
 }
 
-// lowerCased makes the tokenizer change texts to lower case first, where it does not: do_lower_case.
-func (m *Transformer) lowerCased() (err error) {
+// lowercaseFirst makes the tokenizer convert texts to lower case first, unless it already does:
+// do_lower_case.
+func (m *Transformer) lowercaseFirst() (err error) {
 	m.lowerCase = true
 	if m.Tokenizer == nil {
 		return nil
 	}
 	c := m.Tokenizer.Config()
-	if lowers(c.Normalizer) {
+	if isLowercasing(c.Normalizer) {
 		return nil
 	}
 	all := normalizers.Sequence{normalizers.Lowercase{}}
@@ -186,7 +188,7 @@ func (m *Transformer) lowerCased() (err error) {
 	return err
 }
 
-func lowers(n normalizers.Normalizer) bool {
+func isLowercasing(n normalizers.Normalizer) bool {
 	switch n := n.(type) {
 	case normalizers.Lowercase:
 		return true
@@ -194,7 +196,7 @@ func lowers(n normalizers.Normalizer) bool {
 		return n.Lowercase
 	case normalizers.Sequence:
 		for _, one := range n {
-			if lowers(one) {
+			if isLowercasing(one) {
 				return true
 			}
 		}

@@ -32,7 +32,7 @@ func normalized(x torch.Tensor) torch.Tensor { return functional.Normalize(x, 2,
 // Activation is the activation function of a [Dense] layer, by the name of its class in torch.nn.
 type Activation string
 
-// The activations there are.
+// The activation functions.
 const (
 	Identity Activation = "Identity"
 	Tanh     Activation = "Tanh"

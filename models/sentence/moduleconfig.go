@@ -17,9 +17,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// What the folder of each module says of it, in its config.json.
+// Reading and writing the config.json in the folder of each module.
 
-// decode reads the config.json of a module, all of whose settings must be known.
+// decode reads the config.json of a module. Unknown settings are an error.
 func decode(dir string, fields []pretrained.Field, check func(d pretrained.Document) error) error {
 	d := pretrained.Document{}
 	if err := readJSON(dir, pretrained.ConfigName, &d); err != nil {
@@ -38,7 +38,7 @@ func decode(dir string, fields []pretrained.Field, check func(d pretrained.Docum
 	return nil
 }
 
-// legacyModes are the settings for which newer files have pooling_mode.
+// legacyModes are the settings that older files have instead of pooling_mode.
 var legacyModes = map[PoolingMode]string{CLS: "pooling_mode_cls_token", Max: "pooling_mode_max_tokens",
 	Mean: "pooling_mode_mean_tokens", MeanSqrtLen: "pooling_mode_mean_sqrt_len_tokens",
 	WeightedMean: "pooling_mode_weightedmean_tokens", LastToken: "pooling_mode_lasttoken"}
@@ -74,13 +74,13 @@ func readPooling(dir string, hidden int64) (p Pooling, err error) {
 				p.Modes = append(p.Modes, m)
 			}
 		}
-		return nil // none is the mean
+		return nil // none means the mean
 	})
 	return p, err
 }
 
-// document is config.json of a pooling: with the settings that every version of sentence-transformers
-// reads, unless its modes stand in another order than these can say.
+// document returns the config.json of a pooling. It uses the settings that every version of
+// sentence-transformers reads, unless they cannot express the order of the modes.
 func (p Pooling) document(hidden int64) map[string]any {
 	modes := p.modes()
 	place := func(m PoolingMode) int { return slices.Index(poolingModes, m) }
@@ -97,12 +97,12 @@ func (p Pooling) document(hidden int64) map[string]any {
 }
 
 const (
-	embeddingKey = "sentence_embedding" // what a module after the pooling reads and writes
+	embeddingKey = "sentence_embedding" // the key that modules after the pooling read and write
 	activationOf = "torch.nn.modules.activation."
 	identityName = "torch.nn.modules.linear.Identity"
 )
 
-// onEmbeddings refuses a module that reads or writes something else.
+// onEmbeddings returns an error if a module reads or writes something other than the embedding.
 func onEmbeddings(d pretrained.Document) error {
 	for _, key := range []string{"module_input_name", "module_output_name"} {
 		if err := d.Demand(key, strconv.Quote(embeddingKey)); err != nil {
@@ -116,7 +116,7 @@ func onEmbeddings(d pretrained.Document) error {
 func readNormalize(dir string) error {
 	err := decode(dir, nil, onEmbeddings)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // older ones have no settings
+		return nil // modules of older versions have no settings
 	}
 	return err
 }
@@ -151,7 +151,7 @@ func readDense(dir string, e *auto.EncoderModel) (*Dense, error) {
 	return d, nil
 }
 
-// name is the class of an activation as config.json has it.
+// name returns the class name of an activation in config.json.
 func (a Activation) name() string {
 	if a == Identity {
 		return identityName

@@ -12,7 +12,7 @@ import (
 // PoolingMode is a way to make one vector from the hidden states of a text: pooling_mode.
 type PoolingMode string
 
-// The pooling modes there are.
+// The pooling modes.
 const (
 	CLS          PoolingMode = "cls"                  // the state of the first token
 	Max          PoolingMode = "max"                  // the largest number at each place
@@ -22,7 +22,8 @@ const (
 	LastToken    PoolingMode = "lasttoken"            // the state of the last token
 )
 
-// poolingModes are all modes, in the order in which the settings of older files concatenate them.
+// poolingModes are all modes, in the order in which they are concatenated with the settings of
+// older files.
 var poolingModes = []PoolingMode{CLS, Max, Mean, MeanSqrtLen, WeightedMean, LastToken}
 
 // Pooling makes one vector from the hidden states of a text. The zero value takes their mean.
@@ -52,15 +53,15 @@ func (p Pooling) check() error {
 	return nil
 }
 
-// places says of the tokens of a batch which count, and how: tensors on the device, those of modes
-// that nobody asks for undefined.
+// places describes which tokens of a batch count, and how. Its tensors are on the device; those
+// that no mode needs are undefined.
 type places struct {
 	keep        torch.Tensor // 0 or 1, [B, L, 1]
-	weights     torch.Tensor // the same, times the number of the token in its text, [B, L, 1]
-	first, last torch.Tensor // the number of the first and the last token that counts, [B, 1, 1]
+	weights     torch.Tensor // the same, multiplied by the token's position in its text, counted from 1, [B, L, 1]
+	first, last torch.Tensor // positions of the first and the last token that counts, [B, 1, 1]
 }
 
-// places sends what the modes need to the device.
+// places copies what the modes need to the device.
 func (p Pooling) places(pass engine.ForwardPass, t Texts) (at places) {
 	rows, width := t.InputIDs.Rows, t.InputIDs.Width
 	keep, weights := make([]float32, rows*width), make([]float32, rows*width)
@@ -100,9 +101,9 @@ func (p Pooling) places(pass engine.ForwardPass, t Texts) (at places) {
 	return at
 }
 
-// pool maps hidden states, [B, L, hidden], to a vector for each text, [B, modes times hidden].
+// pool maps hidden states, [B, L, hidden], to a vector for each text, [B, modes·hidden].
 func (p Pooling) pool(hidden torch.Tensor, at places) torch.Tensor {
-	sums := hidden.DType() // of what is added up
+	sums := hidden.DType() // dtype of sums
 	if sums == torch.Float16 || sums == torch.BFloat16 {
 		sums = torch.Float32
 	}
@@ -138,7 +139,7 @@ func (p Pooling) pool(hidden torch.Tensor, at places) torch.Tensor {
 	return torch.Cat(vectors, -1)
 }
 
-// token picks the token of each text that a number, [B, 1, 1], names.
+// token returns the hidden state of one token of each text; number, [B, 1, 1], is its position.
 func token(hidden, number torch.Tensor) torch.Tensor {
 	return hidden.Gather(1, number.Expand(-1, 1, hidden.Size(2))).SqueezeDim(1)
 }

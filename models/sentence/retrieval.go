@@ -47,7 +47,7 @@ func (e InformationRetrievalEvaluator) Check(*Transformer) error {
 	return e.check(kind)
 }
 
-// queries are those that have relevant documents.
+// queries returns the queries that have relevant documents.
 func (e InformationRetrievalEvaluator) queries() []Document {
 	return slices.DeleteFunc(slices.Clone(e.Queries), func(d Document) bool { return len(e.Relevant[d.ID]) == 0 })
 }
@@ -64,13 +64,13 @@ func (e InformationRetrievalEvaluator) Evaluate(ctx context.Context, m *Transfor
 		return nil, err
 	}
 	o := e.encode()
-	o.BatchSize = e.BatchSize // zero is that of Encode
+	o.BatchSize = e.BatchSize // zero means the default of Encode
 	queries, similar := e.queries(), e.similarities(m)
 	asked, err := m.EncodeQuery(ctx, textsOf(queries), o)
 	if err != nil {
 		return nil, err
 	}
-	hits := make([][][]hit, len(similar)) // of each similarity and query
+	hits := make([][][]hit, len(similar)) // by similarity function and query
 	for i := range hits {
 		hits[i] = make([][]hit, len(queries))
 	}
@@ -116,8 +116,7 @@ func textsOf(documents []Document) []string {
 	return texts
 }
 
-// best adds the scores of some documents to hits and leaves the k best, of equal ones those whose names
-// come first.
+// best merges the scores of some documents into hits and keeps the k best. Ties are ordered by id.
 func best(hits []hit, scores []float32, documents []Document, k int) []hit {
 	for i, d := range documents {
 		h := hit{scores[i], d.ID}
@@ -131,7 +130,7 @@ func best(hits []hit, scores []float32, documents []Document, k int) []hit {
 	return hits
 }
 
-// before orders hits, the best first.
+// before compares two hits for sorting, best first.
 func before(a, b hit) int {
 	return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.id, b.id))
 }

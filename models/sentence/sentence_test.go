@@ -31,8 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m))
 }
 
-// recorded is what testdata/sentence.py wrote. Tensors are there by the beginning of their SHA-256, in
-// the order of the parameters.
+// recorded is the output of testdata/sentence.py. Tensors are represented by the first bytes of
+// their SHA-256, in the order of the parameters.
 type recorded struct {
 	Texts    []string
 	Rows     []row
@@ -93,7 +93,7 @@ func load(t *testing.T) *recorded {
 	return &r
 }
 
-// folder is that of an encoder without weights.
+// folder returns the folder of an encoder without weights.
 func (r *recorded) folder(t *testing.T, name string) string {
 	t.Helper()
 	i := slices.IndexFunc(r.Encoders, func(e encoder) bool { return e.Name == name })
@@ -108,7 +108,7 @@ func (r *recorded) folder(t *testing.T, name string) string {
 	return dir
 }
 
-// model makes a model of an encoder drawn from seed 42.
+// model makes a model whose encoder is drawn with the seed 42.
 func (r *recorded) model(t *testing.T, name string, p sentence.Pooling,
 	modules ...sentence.Module) *sentence.Transformer {
 	t.Helper()
@@ -135,7 +135,8 @@ func sum(t torch.Tensor) string {
 	return modeltest.Sum(t.Bytes())[:8]
 }
 
-// sameSums compares the bits of what of gives of each parameter, where this machine makes the same.
+// sameSums compares tensors that of returns for each parameter, bit for bit on machines that
+// compute the same numbers.
 func sameSums(t *testing.T, m any, what string, want []string, of func(torch.Tensor) torch.Tensor) {
 	t.Helper()
 	params := nn.Params(m)
@@ -154,7 +155,7 @@ func itself(t torch.Tensor) torch.Tensor { return t }
 func stands(t *testing.T, want string) {
 	t.Helper()
 	if testenv.SameBits() {
-		assert.Equal(t, want, modeltest.Generator()[:8], "the generator stands elsewhere")
+		assert.Equal(t, want, modeltest.Generator()[:8], "the generator has another state")
 	}
 }
 
@@ -261,7 +262,7 @@ var lossesByName = map[string]sentence.Loss{
 	"MatryoshkaLoss of MSELoss":    sentence.MatryoshkaLoss{Loss: sentence.MSELoss{}, Dims: []int{32, 8}},
 }
 
-// samples are the first texts of each row, with their label.
+// samples returns the first texts of each row, with their label.
 func (r *recorded) samples(t *testing.T, m *sentence.Transformer, texts int, label string,
 	prompts []string) (all []sentence.Sample) {
 	t.Helper()
@@ -307,7 +308,9 @@ func TestLossesAndGradientsHaveTheBitsOfSentenceTransformers(t *testing.T) {
 			loss.Backward()
 			stands(t, c.Generator)
 			golden.Recorded(t, "loss", loss.Detach(), r.values.Tensor("loss."+c.Name))
-			largest := slices.Max(c.Norms) // beside which a bias that moves all embeddings has nothing but rounding
+			// Compared with it, a bias that moves all embeddings equally has only rounding errors
+			// as its gradient.
+			largest := slices.Max(c.Norms)
 			for i, p := range nn.Params(m) {
 				if g := p.Tensor.Grad(); g.Defined() {
 					norm := g.ToDType(torch.Float64).Norm(2).Item()

@@ -11,9 +11,9 @@ import (
 	"github.com/gotrainer/gotrainer/models/pretrained"
 )
 
-// The settings of a model, and of the texts that its encoder takes.
+// The settings of a model and of the texts that its encoder takes.
 
-// encoderNames are the names that encoderName has had.
+// encoderNames are the current and former names of encoderName.
 var encoderNames = []string{encoderName, "sentence_roberta_config.json", "sentence_distilbert_config.json",
 	"sentence_camembert_config.json", "sentence_albert_config.json", "sentence_xlm-roberta_config.json",
 	"sentence_xlnet_config.json"}
@@ -42,7 +42,7 @@ func (m *Transformer) readEncoderSettings(dir string) error {
 	return m.readMaxLength(dir)
 }
 
-// onText is modality_config of an encoder of texts.
+// onText is the modality_config of a text encoder.
 const onText = `{"text":{"method":"forward","method_output_name":"last_hidden_state"}}`
 
 func (m *Transformer) decodeEncoderSettings(d pretrained.Document) error {
@@ -51,11 +51,11 @@ func (m *Transformer) decodeEncoderSettings(d pretrained.Document) error {
 		{Key: "do_lower_case", Value: &lower}}); err != nil {
 		return err
 	}
-	delete(d, "unpad_inputs") // how it is computed, not what
+	delete(d, "unpad_inputs") // affects only how it is computed
 	for _, key := range slices.Sorted(maps.Keys(d)) {
 		wanted := map[string]string{"transformer_task": `"feature-extraction"`, "modality_config": onText,
 			"module_output_name": `"token_embeddings"`}[key]
-		if wanted == "" { // what changes the texts or the model, and is not there
+		if wanted == "" { // changes the texts or the model, which is not supported
 			wanted = "{}"
 		}
 		if err := d.Demand(key, wanted); err != nil {
@@ -66,15 +66,15 @@ func (m *Transformer) decodeEncoderSettings(d pretrained.Document) error {
 		return fmt.Errorf("max_seq_length is %d; want the most tokens of a text", m.MaxSeqLength)
 	}
 	if lower {
-		return m.lowerCased()
+		return m.lowercaseFirst()
 	}
 	return nil
 }
 
-// readMaxLength takes the length of texts from tokenizer_config.json, which may be missing.
+// readMaxLength reads the maximum length of texts from tokenizer_config.json, which may be missing.
 func (m *Transformer) readMaxLength(dir string) error {
 	var c struct {
-		Length float64 `json:"model_max_length"` // more than 1e29 where there is no limit
+		Length float64 `json:"model_max_length"` // more than 1e29 if there is no limit
 	}
 	if err := readJSON(dir, tokenizerName, &c); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

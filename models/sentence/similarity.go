@@ -11,7 +11,7 @@ import (
 // SimilarityFunction compares embeddings: similarity_fn_name. Larger means more similar.
 type SimilarityFunction string
 
-// The similarity functions there are.
+// The similarity functions.
 const (
 	Cosine    SimilarityFunction = "cosine"
 	Dot       SimilarityFunction = "dot"       // the dot product
@@ -19,7 +19,7 @@ const (
 	Manhattan SimilarityFunction = "manhattan" // the sum of the differences, negated
 )
 
-// functions are the similarity of every two rows, and of those of the same number.
+// functions are the similarities of all pairs of rows, and of rows with the same index.
 type functions struct {
 	matrix, pairwise func(a, b torch.Tensor) torch.Tensor
 }
@@ -45,7 +45,7 @@ var similarities = map[SimilarityFunction]functions{
 
 func sumOf(x torch.Tensor) torch.Tensor { return x.SumDim([]int64{-1}, false, torch.DefaultDType) }
 
-// check refuses an unknown name; the zero value is Cosine.
+// check returns an error for an unknown name. The zero value becomes Cosine.
 func (f SimilarityFunction) check() (SimilarityFunction, error) {
 	if f == "" {
 		return Cosine, nil
@@ -99,7 +99,7 @@ func pairwise(f SimilarityFunction, a, b [][]float32) (scores []float32, err err
 	return scores, err
 }
 
-// compare calls f with embeddings as matrices, if there are any.
+// compare calls f with the embeddings as matrices, unless there are none.
 func compare(s SimilarityFunction, a, b [][]float32, f func(s SimilarityFunction, a, b torch.Tensor)) error {
 	s, err := s.check()
 	if err != nil {
@@ -122,7 +122,7 @@ func compare(s SimilarityFunction, a, b [][]float32, f func(s SimilarityFunction
 	})
 }
 
-// rowsOf are the rows of a matrix.
+// rowsOf returns the rows of a matrix.
 func rowsOf(x torch.Tensor) [][]float32 {
 	return slices.Collect(slices.Chunk(torch.Values[float32](x), int(x.Size(1))))
 }

@@ -133,7 +133,7 @@ func (t *Task) Collate(samples []Sample) (b Batch, err error) {
 		}
 		one, err := t.model.collate(texts, t.padding)
 		var fault *inputs.SampleError
-		if errors.As(err, &fault) { // which counts texts
+		if errors.As(err, &fault) { // its index counts texts
 			fault.Reason = fmt.Sprintf("text %d: %s", pass[fault.Index/b.Rows], fault.Reason)
 			fault.Index %= b.Rows
 		}
@@ -145,8 +145,9 @@ func (t *Task) Collate(samples []Sample) (b Batch, err error) {
 	return b, nil
 }
 
-// passesOf says which texts of samples go through the model together: all but the first of each, as in
-// sentence-transformers, unless their prompts have other lengths.
+// passesOf returns which texts of the samples go through the model together. As in
+// sentence-transformers, these are all except the first of each sample, unless their prompts differ
+// in length.
 func passesOf(samples []Sample) (passes [][]int) {
 	texts, together := samples[0].Texts, true
 	for i := 2; i < len(texts); i++ {
@@ -162,7 +163,8 @@ func passesOf(samples []Sample) (passes [][]int) {
 	return passes
 }
 
-// fault says why the loss cannot take a sample of a batch; empty: it can.
+// fault returns the reason why the loss does not accept a sample of a batch, or the empty string if
+// it does.
 func (t *Task) fault(s Sample, columns int) string {
 	n, least := len(s.Texts), max(1, t.wants.Texts)
 	switch {

@@ -21,7 +21,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// A small T5 learns to translate numbers, from random weights. Evaluations have it write.
+// A small T5 with random weights learns to translate numbers. In evaluations it generates texts.
 func Example() {
 	words := strings.Fields("zero one two three four five six seven eight nine")
 	foreign := strings.Fields("null eins zwei drei vier fünf sechs sieben acht neun")

@@ -39,8 +39,8 @@ func sample(ids, labels []int64) seq2seq.Sample {
 	return seq2seq.Sample{Text: inputs.Text{InputIDs: ids}, Labels: labels}
 }
 
-// TestABatchIsThatOfDataCollatorForSeq2Seq: labels that do not count are padding for the decoder, whose
-// text begins with the token that begins all.
+// TestABatchIsThatOfDataCollatorForSeq2Seq checks that ignored labels become padding for the
+// decoder, whose inputs begin with the start token.
 func TestABatchIsThatOfDataCollatorForSeq2Seq(t *testing.T) {
 	task := tiny(t).Task()
 	b, err := task.Collate([]seq2seq.Sample{sample([]int64{5, 6}, []int64{7, -100, 8, 1}),
@@ -57,7 +57,7 @@ func TestABatchIsThatOfDataCollatorForSeq2Seq(t *testing.T) {
 	assert.Equal(t, 3, task.Length(sample([]int64{1, 2, 3}, nil)))
 }
 
-// TestWindowsAreAveragedOverTheirTokens, however they fall into batches.
+// TestWindowsAreAveragedOverTheirTokens checks that the result does not depend on the batch size.
 func TestWindowsAreAveragedOverTheirTokens(t *testing.T) {
 	samples := []seq2seq.Sample{sample([]int64{5, 6}, []int64{7, 8, 9, 1}), sample([]int64{9, 1}, []int64{1}),
 		sample([]int64{4}, []int64{5, 1}), sample([]int64{4, 4, 4}, []int64{6, 1})}
@@ -78,7 +78,8 @@ func TestWindowsAreAveragedOverTheirTokens(t *testing.T) {
 	}
 }
 
-// TestTextsThatHaveEndedWait for the others of their batch, and are what they are alone.
+// TestTextsThatHaveEndedWait checks that texts generated in a batch are the same as when they are
+// generated alone.
 func TestTextsThatHaveEndedWait(t *testing.T) {
 	m := tiny(t)
 	torch.NoGrad(func() { m.InputEmbeddings().Weight.MulScalar_(3) })

@@ -60,7 +60,7 @@ type Task struct {
 	pass    engine.ForwardPass // of Predict's last call
 }
 
-// evaluation is what a Task embeds.
+// evaluation is embedded in Task.
 type evaluation = writing.Evaluation
 
 var (
@@ -126,7 +126,7 @@ func (t *Task) Collate(samples []Sample) (b Batch, err error) {
 	return b, nil
 }
 
-// fault says why the model cannot take labels; empty: it can.
+// fault returns the reason why the model cannot take labels, or the empty string if it can.
 func (t *Task) fault(labels []int64) string {
 	if len(labels) == 0 {
 		return "Labels is empty; even an empty text has the token that ends it"
@@ -160,7 +160,7 @@ func (t *Task) LossOf(p engine.ForwardPass, o engine.Outputs) engine.Loss {
 	if p.Items > 0 {
 		return engine.PerItem(sum.DivScalar(float64(p.Items)), o.Rows)
 	}
-	count := labels.NeScalar(inputs.IgnoreIndex).Sum(torch.DefaultDType).Clamp(1, nil) // of none the loss is 0
+	count := labels.NeScalar(inputs.IgnoreIndex).Sum(torch.DefaultDType).Clamp(1, nil) // without labels the loss is 0
 	return engine.Mean(sum.Div(count), o.Rows)
 }
 

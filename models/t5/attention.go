@@ -9,22 +9,23 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Attention is T5Attention, whose products of queries and keys are not divided by anything.
+// Attention is T5Attention, which does not scale the products of queries and keys.
 type Attention struct {
 	nn.Mode
 	Q *nn.Linear `module:"q"`
 	K *nn.Linear `module:"k"`
 	V *nn.Linear `module:"v"`
 	O *nn.Linear `module:"o"`
-	// RelativeAttentionBias has for each class of distances what is added to the scores of a head,
-	// [buckets, heads]. The first block has those of all.
+	// RelativeAttentionBias has for each class of distances and each head the number that is added
+	// to scores, [buckets, heads]. All blocks use that of the first.
 	RelativeAttentionBias *nn.Embedding `module:"relative_attention_bias"`
 
 	config *Config
 }
 
-// scores are what tokens attend to: where keep, [B, 1, L, S] or broadcast to it, is true, or everywhere
-// if it is undefined, with bias, [1, heads, L, S], added; undefined: 0.
+// scores are applied to the attention scores: bias, [1, heads, L, S], is added, and positions where
+// keep, [B, 1, L, S] or broadcastable to it, is false are masked. Undefined means no bias, or no
+// mask.
 type scores struct{ keep, bias torch.Tensor }
 
 func newAttention(c Config, b transformer.Builder, biased bool) *Attention {
@@ -37,7 +38,8 @@ func newAttention(c Config, b transformer.Builder, biased bool) *Attention {
 	return a
 }
 
-// DrawWeights draws the four layers by what enters them, the queries so that scores need no division.
+// DrawWeights draws the four layers with standard deviations that depend on the sizes of their
+// inputs. The queries are drawn smaller, so that scores need no scaling.
 func (a *Attention) DrawWeights(_ float64, wanted func(name string, t torch.Tensor) bool) {
 	c := a.config
 	draw := func(name string, t torch.Tensor, in int64) {
@@ -54,7 +56,8 @@ func (a *Attention) DrawWeights(_ float64, wanted func(name string, t torch.Tens
 	}
 }
 
-// forward attends from x, [B, L, hidden], to keys and values, [B, S, heads·size].
+// forward computes the attention of x, [B, L, hidden], over the keys and values that recalled
+// returns, [B, S, heads·size].
 func (a *Attention) forward(x torch.Tensor, kind transformer.Attention, s scores,
 	recalled func() (keys, values torch.Tensor)) torch.Tensor {
 	split := func(t torch.Tensor) torch.Tensor {
@@ -88,8 +91,8 @@ func (a *Attention) forward(x torch.Tensor, kind transformer.Attention, s scores
 	return a.O.Forward(out)
 }
 
-// mask is what the fused operator adds to the scores of so many queries of each head, and keys, [B, ...,
-// S, E].
+// mask returns the mask that the fused operator adds to the scores of the given number of queries
+// per head. k are the keys, [B, ..., S, E].
 func (s scores) mask(heads, queries int64, k torch.Tensor) torch.Tensor {
 	o := torch.TensorOptions{DType: k.DType(), Device: k.Device()}
 	bias := s.bias
@@ -102,8 +105,8 @@ func (s scores) mask(heads, queries int64, k torch.Tensor) torch.Tensor {
 	return bias
 }
 
-// bias is that of tokens from position first on, so many of them, for so many keys: [1, heads,
-// queries, keys].
+// bias returns the relative position bias for the given number of queries, starting at position
+// first, and of keys: [1, heads, queries, keys].
 func (s *Stack) bias(first, queries, keys int64) torch.Tensor {
 	a := s.Block[0].SelfAttention.SelfAttention
 	return torch.Return(func() torch.Tensor {

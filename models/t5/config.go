@@ -13,8 +13,8 @@ import (
 	"github.com/gotrainer/gotrainer/models/transformer"
 )
 
-// Config describes a model in the words of transformers' T5Config and MT5Config. The zero value of a
-// field means its default, which is that of t5-small or, for the Type mt5, of mt5-small.
+// Config describes a model with the settings of transformers' T5Config and MT5Config. A zero field
+// means its default, which is that of t5-small or, if Type is mt5, of mt5-small.
 type Config struct {
 	// Type is model_type: "t5" or "mt5". Zero: t5. The two differ in their defaults, and mt5 never
 	// scales its outputs.
@@ -28,31 +28,32 @@ type Config struct {
 	NumDecoderLayers int64 // zero: NumLayers
 	NumHeads         int64 // zero: 8; of mt5 6
 
-	// Distances between tokens fall into so many classes, the last of which are of all from
-	// RelativeAttentionMaxDistance on. Zero: 32 and 128.
+	// RelativeAttentionNumBuckets is the number of classes of distances between tokens; distances
+	// from RelativeAttentionMaxDistance on are in the last class. Zero: 32 and 128.
 	RelativeAttentionNumBuckets, RelativeAttentionMaxDistance int64
 
 	Dropout           *float64 // dropout_rate; nil: 0.1
 	LayerNormEps      float64  // layer_norm_epsilon; zero: 1e-6
-	InitializerFactor float64  // of all standard deviations of initial weights; zero: 1
-	// FeedForward is feed_forward_proj: the activation, "relu", or a product with a gate,
-	// "gated-gelu". Zero: relu; of mt5 gated-gelu.
+	InitializerFactor float64  // factor of the standard deviations of the initial weights; zero: 1
+	// FeedForward is feed_forward_proj: "relu", or "gated-gelu", whose output is multiplied by a
+	// gate. Empty: relu; of mt5 gated-gelu.
 	FeedForward string
-	// UnscaledOutputs leaves out that the last hidden states are divided by the root of HiddenSize: T5
-	// 1.1, whose files say tie_word_embeddings: false, and always mt5.
+	// UnscaledOutputs does not divide the last hidden states by the square root of HiddenSize, as
+	// in T5 1.1, whose files have tie_word_embeddings: false, and always in mt5.
 	UnscaledOutputs bool
 
-	PadTokenID          *int64  // fills batches up; nil: 0
-	DecoderStartTokenID *int64  // what every text that is generated begins with; nil: PadTokenID
+	PadTokenID          *int64  // fills up batches; nil: 0
+	DecoderStartTokenID *int64  // first token of every generated text; nil: PadTokenID
 	EOSTokenIDs         []int64 // end a text; nil: 1
 
 	Attention transformer.Attention // zero: SDPA. It is not in config.json
 
-	// Extra holds what config.json says beyond the above. It is written back.
+	// Extra holds the other settings of config.json. They are written back.
 	Extra pretrained.Document
 }
 
-// longest is the most tokens of a text that is taken: T5 has no positions that end.
+// longest is the maximum number of tokens of a text; T5's positions are relative and impose no
+// limit.
 const longest = 1 << 20
 
 // ReadConfig reads config.json from dir and refuses settings that the model does not support.
@@ -108,7 +109,7 @@ func decode(d pretrained.Document) (c Config, err error) {
 	return c, nil
 }
 
-// resolved fills in the defaults and refuses what is impossible.
+// resolved fills in the defaults and checks the settings.
 func (c Config) resolved() (_ Config, err error) {
 	c.Type = cmp.Or(c.Type, "t5")
 	usual, ok := defaultsOf[c.Type]
@@ -168,17 +169,18 @@ func (c Config) resolved() (_ Config, err error) {
 	return c, err
 }
 
-// activation is that between the feed-forward layers, and whether it is that of a gate.
+// activation returns the activation function of the feed-forward layers, and whether they are
+// gated.
 func (c Config) activation() (f transformer.Activation, gated bool, err error) {
 	name, gated := strings.CutPrefix(c.FeedForward, "gated-")
-	if gated && name == "gelu" { // as transformers has it for files that mean this
+	if gated && name == "gelu" { // transformers does the same for old config files
 		name = "gelu_new"
 	}
 	f, err = transformer.ActivationByName(name)
 	return f, gated, err
 }
 
-// document is the config.json of a resolved config.
+// document returns the config.json of a resolved config.
 func (c Config) document(architecture string) (pretrained.Document, error) {
 	d := pretrained.Document{}
 	maps.Copy(d, c.Extra)
@@ -194,7 +196,7 @@ func (c Config) document(architecture string) (pretrained.Document, error) {
 	return d, nil
 }
 
-// Blueprint is the model that a config.json describes, for package auto.
+// Blueprint returns the model described by a config.json, for package auto.
 func Blueprint(d pretrained.Document, _ classify.Head, a transformer.Attention) (b transformer.Blueprint, err error) {
 	c, err := decode(d)
 	if err != nil {
@@ -204,7 +206,7 @@ func Blueprint(d pretrained.Document, _ classify.Head, a transformer.Attention) 
 	return c.Blueprint()
 }
 
-// Blueprint is the model that is described, for package auto.
+// Blueprint returns the model described by c, for package auto.
 func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 	if c, err = c.resolved(); err != nil {
 		return b, err

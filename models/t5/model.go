@@ -9,9 +9,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Model is T5Model: ids of two texts in, hidden states of the second out.
+// Model is T5Model. It maps the token ids of two texts to hidden states of the second.
 type Model struct {
-	Shared  *nn.Embedding `module:"shared"` // of tokens, in both texts
+	Shared  *nn.Embedding `module:"shared"` // token embedding, for both texts
 	Encoder *Stack        `module:"encoder"`
 	Decoder *Stack        `module:"decoder"`
 
@@ -29,16 +29,17 @@ type Stack struct {
 	checkpointing bool
 }
 
-// Block is T5Block: attention, in a decoder also to the encoder's text, and a feed-forward part.
+// Block is T5Block: attention, then in a decoder attention to the encoder's text, then a
+// feed-forward part.
 type Block struct {
-	Layer []any `module:"layer"` // the following
+	Layer []any `module:"layer"` // the fields below
 
 	SelfAttention *SelfAttention  `module:"-"`
 	EncDec        *CrossAttention `module:"-"` // nil in an encoder
 	FeedForward   *FeedForward    `module:"-"`
 }
 
-// SelfAttention is T5LayerSelfAttention, behind a normalisation and followed by the residual.
+// SelfAttention is T5LayerSelfAttention: a normalisation, attention and the residual.
 type SelfAttention struct {
 	SelfAttention *Attention           `module:"SelfAttention"`
 	LayerNorm     *transformer.RMSNorm `module:"layer_norm"`
@@ -59,7 +60,7 @@ type FeedForward struct {
 	Dropout        *nn.Dropout          `module:"dropout"`
 }
 
-// Dense is T5DenseActDense, or with a gate T5DenseGatedActDense, whose WI is nil.
+// Dense is T5DenseActDense, or with a gate T5DenseGatedActDense, in which WI is nil.
 type Dense struct {
 	WI      *nn.Linear  `module:"wi"`
 	WI0     *nn.Linear  `module:"wi_0"` // the gate
@@ -73,7 +74,7 @@ type Dense struct {
 
 func sqrt(n int64) float64 { return math.Sqrt(float64(n)) }
 
-// newModel builds encoder and decoder, each of which draws its weights when it is made.
+// newModel builds encoder and decoder; each draws its weights when it is created.
 func newModel(c Config, b transformer.Builder) *Model {
 	m := &Model{config: c, Shared: b.Embedding(c.VocabSize, c.HiddenSize, nil)}
 	m.Encoder = newStack(c, b, c.NumLayers, false)
@@ -82,11 +83,12 @@ func newModel(c Config, b transformer.Builder) *Model {
 	return m
 }
 
-// initializerRange is what transformers draws layers with first, as T5Config says nothing of it.
+// initializerRange is the standard deviation with which transformers first draws layers, because
+// T5Config does not have the setting.
 const initializerRange = 0.02
 
-// initWeights draws the embedding and the output layer, in a head, in transformers' order: both, and
-// then the embedding again.
+// initWeights draws the embedding and the head's output layer in transformers' order: both, then
+// the embedding again.
 func (m *Model) initWeights(head any) {
 	torch.NoGrad(func() {
 		initialize.Normal(m.Shared.Weight, 0, initializerRange, nil)
@@ -136,7 +138,7 @@ func newBlock(c Config, b transformer.Builder, decoder, first bool) *Block {
 	return k
 }
 
-// DrawWeights draws both layers by what enters them.
+// DrawWeights draws the layers with standard deviations that depend on the sizes of their inputs.
 func (d *Dense) DrawWeights(_ float64, wanted func(name string, t torch.Tensor) bool) {
 	draw := func(name string, l *nn.Linear, in int64) {
 		if l != nil && wanted(name+".weight", l.Weight) {
@@ -149,17 +151,17 @@ func (d *Dense) DrawWeights(_ float64, wanted func(name string, t torch.Tensor) 
 	draw("wo", d.WO, d.config.FeedForwardSize)
 }
 
-// Encode maps token ids, [B, L], to what the decoder attends to, [B, L, hidden]. The attention mask,
-// [B, L], has 0 where a token is padding; undefined means that none is.
+// Encode maps token ids, [B, L], to the hidden states that the decoder attends to, [B, L, hidden].
+// The attention mask, [B, L], is 0 for padding; undefined means no padding.
 func (m *Model) Encode(ids, mask torch.Tensor) torch.Tensor { return m.encode(ids, keepOf(mask)) }
 
 func (m *Model) encode(ids, keep torch.Tensor) torch.Tensor {
 	return m.Encoder.forward(ids, m.config.Attention, scores{keep, m.Encoder.bias(0, ids.Size(1), ids.Size(1))}, memory{})
 }
 
-// Forward maps token ids of a text, [B, L], with an attention mask as [Model.Encode] takes it, and
-// of what is made of it, [B, T], to the hidden states of the latter, [B, T, hidden]. Each of its
-// tokens attends to those before it and to itself, padding among them.
+// Forward maps the token ids of a source text, [B, L], with an attention mask as in [Model.Encode],
+// and of a target text, [B, T], to the hidden states of the target, [B, T, hidden]. Each token of
+// the target attends to itself and to all tokens before it, including padding.
 func (m *Model) Forward(ids, mask, decoderIDs torch.Tensor) torch.Tensor {
 	keep := keepOf(mask)
 	length := decoderIDs.Size(1)
@@ -168,7 +170,8 @@ func (m *Model) Forward(ids, mask, decoderIDs torch.Tensor) torch.Tensor {
 	return m.Decoder.forward(decoderIDs, m.config.Attention, self, memory{m.encode(ids, keep), scores{keep: keep}})
 }
 
-// keepOf is where tokens of a text may be attended to, [B, 1, 1, L]; undefined: everywhere.
+// keepOf returns where tokens of a text may be attended to, [B, 1, 1, L], or the undefined tensor,
+// which means everywhere.
 func keepOf(mask torch.Tensor) torch.Tensor {
 	keep := transformer.PaddingMask(mask, torch.Float32, transformer.SDPA)
 	if keep.Defined() {
@@ -177,8 +180,8 @@ func keepOf(mask torch.Tensor) torch.Tensor {
 	return keep
 }
 
-// memory is what a decoder attends to: the encoder's text and where it is no padding. Of an encoder
-// it is empty.
+// memory is what a decoder attends to: the encoder's hidden states, and where they are not padding.
+// In an encoder it is empty.
 type memory struct {
 	hidden torch.Tensor
 	scores scores
@@ -196,8 +199,8 @@ func (s *Stack) forward(ids torch.Tensor, kind transformer.Attention, self score
 			continue
 		}
 		x = torch.Checkpoint(func(in []torch.Tensor) []torch.Tensor {
-			// A view, since autocast casts a leaf once for query, key and value together and would sum
-			// their gradients in its own precision.
+			// Passing a view avoids that autocast casts a leaf once for query, key and value
+			// together, which would sum their gradients in lower precision.
 			return []torch.Tensor{run(in[0].View(in[0].Shape()...), scores{in[1], in[2]}, memory{in[3], scores{keep: in[4]}})}
 		}, x, self.keep, self.bias, m.hidden, m.scores.keep)[0]
 	}

@@ -5,20 +5,23 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// past is what a decoder keeps of the encoder's text, and of the tokens that it has seen.
+// past is what a decoder caches: the keys and values of the encoder's text and of the tokens seen
+// so far.
 type past struct {
 	memory memory
 	tokens *transformer.Past
 	blocks []pastBlock
 }
 
-// pastBlock is that of a block. A nil one is of texts that are seen whole.
+// pastBlock is the cache of one block. A nil *pastBlock means that texts are processed as a whole,
+// without a cache.
 type pastBlock struct {
-	recall       transformer.Recall // of its own tokens
+	recall       transformer.Recall // of the decoder's own tokens
 	keys, values torch.Tensor       // of the encoder's text
 }
 
-// own are the keys and values of the tokens so far, x being the last ones.
+// own returns a function that computes the keys and values of all tokens so far; x are the hidden
+// states of the newest ones.
 func (p *pastBlock) own(a *Attention, x torch.Tensor) func() (keys, values torch.Tensor) {
 	return func() (keys, values torch.Tensor) {
 		keys, values = a.K.Forward(x), a.V.Forward(x)
@@ -29,7 +32,7 @@ func (p *pastBlock) own(a *Attention, x torch.Tensor) func() (keys, values torch
 	}
 }
 
-// other are those of the encoder's text.
+// other returns a function that gives the keys and values of the encoder's text.
 func (p *pastBlock) other(a *Attention, hidden torch.Tensor) func() (keys, values torch.Tensor) {
 	return func() (keys, values torch.Tensor) {
 		if p != nil {
@@ -39,9 +42,9 @@ func (p *pastBlock) other(a *Attention, hidden torch.Tensor) func() (keys, value
 	}
 }
 
-// Decode begins texts of at most so many tokens, each about a text that [Model.Encode] has mapped to
-// hidden. Next maps the next token of each, [B, 1], to its hidden state, [B, 1, hidden]; it lives in
-// the scope of this call, as what it keeps of the tokens does.
+// Decode starts target texts of at most capacity tokens, for source texts that [Model.Encode] has
+// mapped to hidden. next maps the next token of each text, [B, 1], to its hidden state, [B, 1,
+// hidden]. It and the cached keys and values live in the scope in which Decode was called.
 func (m *Model) Decode(hidden, mask torch.Tensor, capacity int64) (next func(ids torch.Tensor) torch.Tensor,
 	tokens *transformer.Past) {
 	c := m.config
@@ -52,10 +55,11 @@ func (m *Model) Decode(hidden, mask torch.Tensor, capacity int64) (next func(ids
 		a := b.EncDec.EncDecAttention
 		p.blocks[i] = pastBlock{p.tokens.Recall(i), a.K.Forward(hidden), a.V.Forward(hidden)}
 	}
-	if keys := p.blocks[0].keys; c.Attention != transformer.Eager { // the same of all blocks and tokens
+	if keys := p.blocks[0].keys; c.Attention != transformer.Eager { // the same for all blocks and tokens
 		p.memory.scores = scores{bias: p.memory.scores.mask(c.NumHeads, 1, keys)}
 	}
-	bias := m.Decoder.bias(capacity-1, 1, capacity) // of the last token, behind which stand those of the others
+	// For the last position; the bias of an earlier position is the end of it.
+	bias := m.Decoder.bias(capacity-1, 1, capacity)
 	next = func(ids torch.Tensor) torch.Tensor {
 		return torch.Return(func() torch.Tensor {
 			s := m.Decoder

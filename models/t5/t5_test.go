@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m))
 }
 
-// recorded is what testdata/t5.py wrote of a model.
+// recorded is the output of testdata/t5.py for one model.
 type recorded struct {
 	Name           string
 	Config         map[string]any
@@ -41,7 +41,7 @@ type recorded struct {
 	Cases          []modeltest.CausalCase
 	Losses         []string
 	GradNorms      []string    `json:"grad_norms"`
-	Texts          [][][]int64 // with padding behind their end
+	Texts          [][][]int64 // padded after their end
 }
 
 func load(t *testing.T) ([]recorded, *golden.File) {
@@ -56,7 +56,7 @@ func load(t *testing.T) ([]recorded, *golden.File) {
 	return f.Models, golden.Load(t, "testdata/t5.safetensors")
 }
 
-// fresh makes the model from seed 42.
+// fresh makes the model with the seed 42.
 func (r recorded) fresh(t *testing.T, a transformer.Attention) *auto.Seq2SeqLanguageModel {
 	t.Helper()
 	dir := modeltest.ConfigFolder(t, r.Config)
@@ -66,7 +66,7 @@ func (r recorded) fresh(t *testing.T, a transformer.Attention) *auto.Seq2SeqLang
 	return m
 }
 
-// samples are the 48 pairs of texts of the golden file.
+// samples returns the 48 pairs of texts of the golden file.
 func samples(file *golden.File) (list []seq2seq.Sample) {
 	for i, s := range modeltest.CausalRows(file) {
 		labels := torch.Values[int64](file.Tensor("target." + strconv.Itoa(i)))
@@ -81,7 +81,7 @@ func TestSameSeedGivesTransformersWeights(t *testing.T) {
 		t.Run(r.Name, func(t *testing.T) {
 			m := r.fresh(t, "")
 			if testenv.SameBits() {
-				assert.Equal(t, r.Generator, modeltest.Generator(), "the generator stands elsewhere")
+				assert.Equal(t, r.Generator, modeltest.Generator(), "the generator has another state")
 			}
 			var names []string
 			for _, p := range nn.Params(m) {
@@ -120,8 +120,9 @@ func compare(t *testing.T, c modeltest.CausalCase, m *auto.Seq2SeqLanguageModel,
 		func(o engine.Outputs) torch.Tensor { return task.LossOf(engine.ForwardPass{}, o).Value })
 }
 
-// TestCheckpointingKeepsTheNumbers: sums of gradients that several blocks add to have another order, and
-// without dropout attention whose bias is trained has another kernel, as in transformers.
+// TestCheckpointingKeepsTheNumbers: as in transformers, gradients to which several blocks
+// contribute are summed in another order, and without dropout, attention with a trained bias uses
+// another kernel.
 func TestCheckpointingKeepsTheNumbers(t *testing.T) {
 	models, file := load(t)
 	for _, r := range models {
@@ -145,7 +146,8 @@ func TestCheckpointingKeepsTheNumbers(t *testing.T) {
 	}
 }
 
-// TestRunsHaveTransformersBits: a run of Seq2SeqTrainer, then what the model writes about four texts.
+// TestRunsHaveTransformersBits compares a run of Seq2SeqTrainer, then outputs that the model
+// generates for four texts.
 func TestRunsHaveTransformersBits(t *testing.T) {
 	models, file := load(t)
 	for _, r := range models {
@@ -156,7 +158,7 @@ func TestRunsHaveTransformersBits(t *testing.T) {
 			modeltest.Train(t, m.Task(), rows, 1, r.Losses, r.GradNorms)
 			modeltest.SameWeights(t, m, r.Final)
 			var texts []inputs.Text
-			var ends []int64 // so many that texts end early
+			var ends []int64 // enough that texts end early
 			for id := int64(3); id < 61; id += 4 {
 				ends = append(ends, id)
 			}
@@ -188,7 +190,8 @@ func TestRunsHaveTransformersBits(t *testing.T) {
 	}
 }
 
-// TestSettingsThatAreNotSupportedAreRefused: each would change what the model computes.
+// TestSettingsThatAreNotSupportedAreRefused checks settings that would change what the model
+// computes.
 func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 	modeltest.Refuses(t, "t5", map[string]string{
 		`"feed_forward_proj": "gated-gated"`:   `no activation "gated"`,
@@ -212,7 +215,8 @@ func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 	require.ErrorContains(t, err, "a T5ForConditionalGeneration is not for ForCausalLM")
 }
 
-// TestAnOutputLayerOfItsOwnIsKept, as T5 1.1 has one in its files, whatever config.json says of it.
+// TestAnOutputLayerOfItsOwnIsKept: files of T5 1.1 contain a separate output layer, whatever their
+// config.json says.
 func TestAnOutputLayerOfItsOwnIsKept(t *testing.T) {
 	models, _ := load(t)
 	for _, r := range models {

@@ -27,11 +27,11 @@ type Batch struct {
 // Pieces says how the second and later tokens of a word are labelled.
 type Pieces int
 
-// The ways there are.
+// The ways to label the pieces of a word.
 const (
 	FirstPiece   Pieces = iota // not at all: only the first token counts (label_all_tokens=False of run_ner)
 	EveryPiece                 // like the word, with I- instead of B- (label_all_tokens=True)
-	numberOfWays               // how many
+	numberOfWays               // the number of ways
 )
 
 // Align gives tokens the labels of their words. The encoding is of a text given as words

@@ -39,13 +39,13 @@ type Task struct {
 	shared   engine.Observations[tags]
 }
 
-// observed is a batch of an evaluation; what the model predicted stays on the device until the end.
+// observed is an evaluation batch. The predictions stay on the device until the end.
 type observed struct {
 	predicted torch.Tensor // classes, [B, L]
 	labels    data.Padded[int64]
 }
 
-// tags are the labels of a text that count.
+// tags are those labels of a text that count.
 type tags struct{ Got, Want []int64 }
 
 var (

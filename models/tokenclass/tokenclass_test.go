@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { os.Exit(testenv.Run(m)) }
 
 var labels = []string{"O", "B-LOC", "I-LOC", "B-PER"}
 
-// tagger is the smallest model of tokens: the token with the id 10+c is of class c.
+// tagger is the smallest model that classifies tokens: the token with the id 10+c has the class c.
 type tagger struct {
 	Embedding *nn.Embedding `module:"embedding"`
 }
@@ -111,7 +111,7 @@ func TestBatchesArePaddedWithIgnoredLabels(t *testing.T) {
 	require.ErrorContains(t, err, "tokenclass: TaskOptions.Padding.Length is 9")
 }
 
-// narrow is a step with memory for so many texts at a time.
+// narrow is a step with memory for a limited number of texts at a time.
 type narrow struct {
 	*engine.Step[tokenclass.Sample, tokenclass.Batch]
 	room int
@@ -124,8 +124,8 @@ func (n narrow) Train(ctx context.Context, b tokenclass.Batch, w trainer.Window)
 	return n.Step.Train(ctx, b, w)
 }
 
-// A batch has the gradient of its labelled tokens, whatever it is divided into: of a text without
-// any there is none.
+// A batch has the gradient of its labelled tokens, however it is divided; texts without labelled
+// tokens contribute nothing.
 func TestABatchInPartsHasTheGradientOfItsTokens(t *testing.T) {
 	testenv.RequireTorch(t)
 	texts := data.Slice[tokenclass.Sample]{
@@ -155,7 +155,7 @@ func TestABatchInPartsHasTheGradientOfItsTokens(t *testing.T) {
 	}
 }
 
-// TestEvaluationCountsWholeEntities: alone and shared out over processes.
+// TestEvaluationCountsWholeEntities evaluates in one process and shared between processes.
 func TestEvaluationCountsWholeEntities(t *testing.T) {
 	testenv.RequireTorch(t)
 	for _, shared := range []bool{false, true} {
@@ -176,11 +176,11 @@ func TestEvaluationCountsWholeEntities(t *testing.T) {
 					}
 				}
 				got := task.Metrics()
-				// found: LOC, LOC (too short), PER; there are LOC, LOC, PER
+				// Found: LOC, LOC (too short), PER. Expected: LOC, LOC, PER.
 				assert.InDelta(t, 2.0/3, got["precision"], 1e-12)
 				assert.InDelta(t, 2.0/3, got["recall"], 1e-12)
 				assert.InDelta(t, 6.0/7, got["accuracy"], 1e-12)
-				assert.Zero(t, task.Metrics()["f1"], "an evaluation begins at 0")
+				assert.Zero(t, task.Metrics()["f1"], "an evaluation starts without samples")
 			})
 		})
 	}
@@ -198,6 +198,6 @@ func TestLossLeavesIgnoredTokensOut(t *testing.T) {
 		assert.Equal(t, loss(sample([]int64{11}, 1)), loss(sample([]int64{11, 13, 5}, 1, -100, -100)))
 		b, err := task.Collate([]tokenclass.Sample{sample([]int64{11})})
 		require.NoError(t, err)
-		assert.False(t, task.Loss(engine.ForwardPass{}, b).Value.Defined(), "without labels there is none")
+		assert.False(t, task.Loss(engine.ForwardPass{}, b).Value.Defined(), "there is no loss without labels")
 	})
 }

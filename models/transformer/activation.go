@@ -12,7 +12,7 @@ import (
 // Activation is a function between two linear layers.
 type Activation func(x torch.Tensor) torch.Tensor
 
-// activations are those of transformers' ACT2FN, by its names and in its arithmetic.
+// activations are the functions of transformers' ACT2FN, computed with the same operations.
 var activations = map[string]Activation{
 	"gelu":              func(x torch.Tensor) torch.Tensor { return x.GELU("none") },
 	"gelu_pytorch_tanh": func(x torch.Tensor) torch.Tensor { return x.GELU("tanh") },
@@ -39,10 +39,10 @@ func ActivationByName(name string) (Activation, error) {
 	return f, nil
 }
 
-// geluNew is the formula that BERT's authors printed, step by step as in transformers;
-// "gelu_pytorch_tanh" is the same in one operator and in other last bits.
+// geluNew is the formula from the BERT authors' code, computed step by step as in transformers.
+// "gelu_pytorch_tanh" is the same formula in one operator, whose result differs in the last bits.
 func geluNew(x torch.Tensor) torch.Tensor {
-	half := x.MulScalar(0.5) // first, as Python does: the order decides how gradients add up
+	half := x.MulScalar(0.5) // first, as in Python: the order determines how gradients are summed
 	inner := x.Add(x.PowScalar(3.0).MulScalar(0.044715)).MulScalar(math.Sqrt(2 / math.Pi))
 	return half.Mul(inner.Tanh().AddScalar(1.0))
 }

@@ -46,7 +46,8 @@ func (a Attention) Attend(query, key, value torch.Tensor, mask Mask, heads int64
 		return a.AttendHeads(SplitHeads(query, size), SplitHeads(key, size), SplitHeads(value, size), mask,
 			AttendOptions{Dropout: dropout})
 	}
-	split := func(x torch.Tensor) torch.Tensor { // keys and values are of the same tokens and heads, so nobody need ask
+	// Keys and values have the same numbers of tokens and heads, so the shape need not be queried.
+	split := func(x torch.Tensor) torch.Tensor {
 		return x.View(shape[0], shape[1], heads, size).Transpose(1, 2)
 	}
 	return a.attend(split(query), split(key), split(value), mask, AttendOptions{Dropout: dropout},
@@ -75,14 +76,15 @@ func (a Attention) AttendHeads(q, k, v torch.Tensor, mask Mask, o AttendOptions)
 	return a.attend(q, k, v, mask, o, shape, shape[1]/k.Size(1))
 }
 
-// attend is AttendHeads of queries of a known shape, of which a group of heads has one head of
-// keys.
+// attend is AttendHeads for queries of a known shape, in which each group of heads shares one head
+// of keys and values.
 func (a Attention) attend(q, k, v torch.Tensor, mask Mask, o AttendOptions, shape []int64, group int64) torch.Tensor {
 	join := func(x torch.Tensor) torch.Tensor {
 		return x.Transpose(1, 2).Contiguous().Reshape(shape[0], shape[2], shape[1]*shape[3])
 	}
-	scale := cmp.Or(o.Scale, math.Pow(float64(shape[3]), -0.5)) // as Python's size**-0.5, which need not be 1/sqrt(size)
-	if group > 1 && (a == Eager || mask.Padding.Defined()) {    // else the operator takes care of it
+	// Like Python's size**-0.5, which may differ from 1/sqrt(size).
+	scale := cmp.Or(o.Scale, math.Pow(float64(shape[3]), -0.5))
+	if group > 1 && (a == Eager || mask.Padding.Defined()) { // otherwise the operator handles groups
 		k, v, group = repeatHeads(k, group), repeatHeads(v, group), 1
 	}
 	if a == Eager {
@@ -96,7 +98,7 @@ func (a Attention) attend(q, k, v torch.Tensor, mask Mask, o AttendOptions, shap
 		true)[0])
 }
 
-// attendEagerly does one operation after the other.
+// attendEagerly computes attention in separate operators.
 func attendEagerly(q, k, v torch.Tensor, mask Mask, scale float64, o AttendOptions) torch.Tensor {
 	weights := q.MatMul(k.Transpose(2, 3)).MulScalar(scale)
 	if o.SoftCap > 0 {
@@ -125,7 +127,7 @@ func SoftCap(x torch.Tensor, bound float64) torch.Tensor {
 	return x.DivScalar(bound).Tanh().MulScalar(bound)
 }
 
-// repeatHeads makes n heads of each, [B, heads, L, E]: repeat_kv of transformers.
+// repeatHeads repeats each head of [B, heads, L, E] n times: repeat_kv of transformers.
 func repeatHeads(x torch.Tensor, n int64) torch.Tensor {
 	s := x.Shape()
 	return x.Unsqueeze(2).Expand(s[0], s[1], n, s[2], s[3]).Reshape(s[0], s[1]*n, s[2], s[3])

@@ -89,9 +89,10 @@ type Backbone struct {
 	Encode      func(ids, mask torch.Tensor) torch.Tensor
 	ForwardPair func(ids, mask, decoderIDs torch.Tensor) torch.Tensor
 	DecodePair  func(hidden, mask torch.Tensor, capacity int64) (next func(ids torch.Tensor) torch.Tensor, past *Past)
-	// Of a model of pictures, nil in others, as Forward is in it: ForwardImages maps pixels, [B, channels,
-	// height, width], to hidden states, [B, L, hidden], of which the first stand for the pictures.
-	// InterpolatePosEncoding makes it take pictures of any size.
+	// ForwardImages maps pixels, [B, channels, height, width], to hidden states, [B, L, hidden],
+	// the first of which stand for the whole pictures. InterpolatePosEncoding makes it take
+	// pictures of any size. Both belong to models of pictures and are nil in others; in models of
+	// pictures, Forward is nil.
 	ForwardImages          func(pixels torch.Tensor) torch.Tensor
 	InterpolatePosEncoding func(on bool) error
 

@@ -196,7 +196,7 @@ func DecodeEncoder(d pretrained.Document, kind string, fields []pretrained.Field
 	return classify.DecodeHead(d)
 }
 
-// demandType refuses a description of a model of another type.
+// demandType returns an error if a config.json is for a model of another type.
 func demandType(d pretrained.Document, want string) error {
 	var found string
 	if err := d.Decode([]pretrained.Field{{Key: "model_type", Value: &found}}); err != nil {
@@ -208,7 +208,8 @@ func demandType(d pretrained.Document, want string) error {
 	return nil
 }
 
-// demandEncoder refuses settings that would change what an encoder computes, by name.
+// demandEncoder returns an error for settings that would change what an encoder computes, naming
+// the setting.
 func demandEncoder(d pretrained.Document) error {
 	for _, s := range []struct {
 		key    string

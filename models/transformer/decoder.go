@@ -7,7 +7,7 @@ import "github.com/gotrainer/gotrainer/torch"
 type Decoder[L DecoderLayer] struct {
 	Stack[L]
 
-	width int64 // of the keys, and of the values, of a token
+	width int64 // width of a token's keys, and of its values
 }
 
 // DecoderLayer is a layer that can continue a text.
@@ -25,8 +25,8 @@ type Recall func(keys, values torch.Tensor) (allKeys, allValues torch.Tensor)
 func NoPast(keys, values torch.Tensor) (allKeys, allValues torch.Tensor) { return keys, values }
 
 // Heads is Recall for keys and values of shape [B, heads, n, E], as [SplitHeads] returns them. A
-// token that comes alone sees only the last so many tokens, including itself; 0: all. A nil Recall
-// returns its arguments.
+// token that comes alone attends only to the given number of last tokens, including itself; 0: all.
+// A nil Recall returns its arguments.
 func (r Recall) Heads(keys, values torch.Tensor, window int64) (allKeys, allValues torch.Tensor) {
 	if r == nil {
 		return keys, values

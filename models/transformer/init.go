@@ -17,7 +17,7 @@ type Builder struct {
 	Alone bool // the encoder has no head, and so the pooler that its class has by itself: AutoModel
 }
 
-// factory makes the weights.
+// factory returns the options with which weights are created.
 func (b Builder) factory() torch.TensorOptions { return torch.TensorOptions{DType: b.DType} }
 
 // Pooler is the linear layer over the first token that some encoders have where they stand alone. It

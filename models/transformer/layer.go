@@ -81,7 +81,7 @@ func NewOutput(b Builder, in int64, o LayerOptions) *Output {
 
 // Forward maps hidden states, [B, L, hidden] or [T, hidden], to the next ones.
 func (l *Layer) Forward(x torch.Tensor, mask Mask) torch.Tensor {
-	return torch.Return(func() torch.Tensor { // what autograd does not need is freed here, not at the end of the step
+	return torch.Return(func() torch.Tensor { // frees what autograd does not need now, instead of at the end of the step
 		x = l.Attention.Output.Forward(l.Attention.Self.Forward(x, mask), x)
 		return l.Output.Forward(l.Intermediate.Forward(x), x)
 	})

@@ -2,13 +2,14 @@ package transformer
 
 import "github.com/gotrainer/gotrainer/torch"
 
-// Logits is what the logits of a decoder pass through behind the output layer. The zero value: nothing.
+// Logits says how the logits of a decoder are transformed after the output layer. The zero value
+// does nothing.
 type Logits struct {
 	Softcap float64 // final_logit_softcapping, see [SoftCap]; zero: none
 	Divisor float64 // logits_scaling; zero: 1
 }
 
-// Apply returns what becomes of logits.
+// Apply returns the transformed logits.
 func (l Logits) Apply(x torch.Tensor) torch.Tensor {
 	if l.Softcap > 0 {
 		return SoftCap(x, l.Softcap)

@@ -20,9 +20,9 @@ type Mask struct {
 // PaddingMask turns an attention mask, [B, L] with 0 for padding, into the mask that
 // [Attention.Attend] adds or selects by. If nothing is masked, the result is undefined and
 // attention is faster. For a mask of numbers this is found out by reading it back from its device,
-// as in transformers, which waits for a GPU. A mask of booleans is assumed to contain padding:
-// whoever makes one should leave it undefined if there is none, as package inputs does. dtype is
-// the dtype of the hidden states.
+// as in transformers, which waits for a GPU. A mask of booleans is assumed to contain padding; it
+// should be left undefined if there is none, as package inputs does. dtype is the dtype of the
+// hidden states.
 func PaddingMask(mask torch.Tensor, dtype torch.DType, a Attention) torch.Tensor {
 	if !mask.Defined() {
 		return mask
@@ -55,8 +55,10 @@ func WindowMask(mask, x torch.Tensor, window int64, a Attention) Mask {
 	if mask.Defined() && mask.Size(1) > x.Size(1) {
 		return lastMask(mask, x, window, a)
 	}
-	slides := window > 0 && x.Size(1) >= window   // at the window itself it makes no difference, but transformers has it
-	padding := PaddingMask(mask, x.DType(), SDPA) // [B, 1, L, L] of booleans
+	// This is >= as in transformers, although the mask makes no difference at exactly the window
+	// size.
+	slides := window > 0 && x.Size(1) >= window
+	padding := PaddingMask(mask, x.DType(), SDPA) // [B, 1, L, L], bool
 	if !padding.Defined() && a != Eager && !slides {
 		return Mask{Causal: true, Window: window}
 	}
@@ -73,7 +75,8 @@ func WindowMask(mask, x torch.Tensor, window int64, a Attention) Mask {
 	})}
 }
 
-// lastMask is the mask of one token behind all others, which sees those of the window alone.
+// lastMask is the mask for a single token after all others, which attends only to tokens within the
+// window.
 func lastMask(mask, x torch.Tensor, window int64, a Attention) Mask {
 	if seen := mask.Size(1); window > 0 && seen > window {
 		mask = mask.Narrow(1, seen-window, window)

@@ -9,9 +9,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch/cuda"
 )
 
-// attendPacked is [Attention.Attend] of a packed batch, [T, heads·E]. A GPU has kernels for it,
-// which find the texts by their offsets; elsewhere the texts of one length are attended to
-// together.
+// attendPacked is [Attention.Attend] for a packed batch, [T, heads·E]. GPUs have kernels that find
+// the texts by their offsets. Otherwise, texts of the same length are processed together.
 func (a Attention) attendPacked(query, key, value torch.Tensor, p *inputs.Packed, heads int64,
 	dropout float64) torch.Tensor {
 	size := query.Size(1) / heads
@@ -33,18 +32,18 @@ func (a Attention) attendPacked(query, key, value torch.Tensor, p *inputs.Packed
 	return torch.Cat(parts, 0)
 }
 
-// cut divides the rows of x. Its gradient is one concatenation, while that of slices would fill and
-// add up a matrix for each.
+// cut splits x into groups of rows. The gradient of a split is a single concatenation, whereas that
+// of slices would fill and add up a matrix for each slice.
 func cut(x torch.Tensor, rows []int64) []torch.Tensor {
 	return torch.Call("aten::split_with_sizes", x, rows, 0)
 }
 
-// packedAttention attends within the texts of query, key and value, [T, heads, E]; the result has
-// their shape.
+// packedAttention computes attention within the texts of query, key and value, [T, heads, E]; the
+// result has the same shape.
 type packedAttention func(q, k, v torch.Tensor, p *inputs.Packed, dropout, scale float64) torch.Tensor
 
-// packedKernel is the kernel of a GPU for heads of that size; nil: there is none. The sizes are
-// the sizes that the kernels take without padding of their own.
+// packedKernel returns the GPU kernel for heads of the given size, or nil if there is none. Only
+// sizes that a kernel takes without padding are used.
 func packedKernel(a Attention, query torch.Tensor, size int64) packedAttention {
 	device, dtype := query.Device(), query.DType()
 	half := dtype == torch.Float16 || dtype == torch.BFloat16
@@ -74,7 +73,7 @@ func efficient(q, k, v torch.Tensor, p *inputs.Packed, dropout, scale float64) t
 	return out[0].(torch.Tensor).Squeeze()
 }
 
-// hasFlash reports whether a GPU runs flash attention: from capability 8.0 on.
+// hasFlash reports whether a GPU supports flash attention, which needs capability 8.0 or later.
 func hasFlash(d torch.Device) bool {
 	if known, ok := flashDevices.Load(d); ok {
 		return known.(bool)
@@ -85,4 +84,4 @@ func hasFlash(d torch.Device) bool {
 	return can
 }
 
-var flashDevices sync.Map // of torch.Device to bool
+var flashDevices sync.Map // torch.Device to bool

@@ -14,7 +14,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// catcher is a model that keeps the packed batch it is given.
+// catcher is a model that records the packed batch passed to it.
 type catcher struct{ packed *inputs.Packed }
 
 func (c *catcher) Limits() inputs.Limits                       { return inputs.Limits{VocabSize: 9, MaxLength: 9} }
@@ -25,7 +25,7 @@ func (c *catcher) ForwardPacked(p *inputs.Packed) torch.Tensor {
 	return p.IDs
 }
 
-// packedOf is a batch of texts of these lengths.
+// packedOf returns a packed batch of texts with the given lengths.
 func packedOf(t *testing.T, device torch.Device, lengths ...int) *inputs.Packed {
 	t.Helper()
 	c := &catcher{}
@@ -58,8 +58,8 @@ func TestTextsOfAPackedBatchDoNotSeeOneAnother(t *testing.T) {
 	}
 }
 
-// Where there is no GPU, libtorch says that it has no kernel for a CPU: then the arguments fit the
-// schema, which is looked at first.
+// Without a GPU, libtorch reports that there is no kernel for the CPU. This shows that the
+// arguments fit the schema, which is checked first.
 func TestTheKernelsOfAGPUAreCalledByTheirSchemas(t *testing.T) {
 	testenv.RequireTorch(t)
 	p := packedOf(t, torch.CPU, 2, 5)

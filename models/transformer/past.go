@@ -10,15 +10,15 @@ import (
 // that each is computed once: past_key_values of transformers. Its memory is allocated by
 // [Decoder.NewPast] and belongs to the scope of that call.
 type Past struct {
-	length int64 // tokens seen so far, padding among them
+	length int64 // tokens seen so far, including padding
 
 	layers []pastLayer
-	texts  torch.Tensor // [B, capacity]: false where a text has padding in front; undefined: none has
-	pads   torch.Tensor // [B, 1]: how much
-	each   []int64      // the same, where there is some
+	texts  torch.Tensor // [B, capacity]: false where a text has padding at its start; undefined if no text has
+	pads   torch.Tensor // [B, 1]: the amount of padding
+	each   []int64      // the same on the host; nil if there is no padding
 }
 
-// pastLayer has room for the keys and values of all tokens, [B, capacity, width].
+// pastLayer has space for the keys and values of all tokens, [B, capacity, width].
 type pastLayer struct{ keys, values torch.Tensor }
 
 // NewPast allocates a past for the given numbers of texts and of tokens per text, with keys of the

@@ -9,10 +9,10 @@ import (
 
 // Projections says how query, key and value are computed.
 type Projections struct {
-	Fused bool // as one matrix product; false: as three
+	Fused bool // compute one matrix product instead of three
 
-	parts int64                             // that the heads are divided into; 0 means 1
-	input func(x torch.Tensor) torch.Tensor // is applied to x; nil: nothing is
+	parts int64                             // number of parts that the heads are divided into; 0 means 1
+	input func(x torch.Tensor) torch.Tensor // applied to x; may be nil
 }
 
 // DivideHeads tells the projections that their layers hold one of n equal parts of the heads, and

@@ -51,15 +51,15 @@ func (r Rotary) Turn(x torch.Tensor) torch.Tensor {
 	}
 	size, part := x.Size(-1), r.cos.Size(-1)
 	if part == size {
-		return r.turn(x)
+		return r.rotate(x)
 	}
-	return torch.Cat([]torch.Tensor{r.turn(x.Narrow(-1, 0, part)), x.Narrow(-1, part, size-part)}, -1)
+	return torch.Cat([]torch.Tensor{r.rotate(x.Narrow(-1, 0, part)), x.Narrow(-1, part, size-part)}, -1)
 }
 
-// turn maps [B, heads, L, E] to the same shape.
-func (r Rotary) turn(x torch.Tensor) torch.Tensor {
+// rotate applies the rotation to x, [B, heads, L, E].
+func (r Rotary) rotate(x torch.Tensor) torch.Tensor {
 	half := x.Size(-1) / 2
-	turned := x.Mul(r.cos) // first, as Python does: the order decides how gradients add up
+	rotated := x.Mul(r.cos) // first, as in Python: the order determines how gradients are summed
 	first, second := x.Narrow(-1, 0, half), x.Narrow(-1, half, half)
-	return turned.Add(torch.Cat([]torch.Tensor{second.Neg(), first}, -1).Mul(r.sin))
+	return rotated.Add(torch.Cat([]torch.Tensor{second.Neg(), first}, -1).Mul(r.sin))
 }

@@ -11,7 +11,7 @@ type Stack[L StackLayer] struct {
 	Layer []L `module:"layer"`
 
 	checkpointing bool
-	run           layerRunner // nil: layers are run here
+	run           layerRunner // runs the layers; nil means that they are run here
 }
 
 type layerRunner = func(i int, f func(in []torch.Tensor) []torch.Tensor, inputs ...torch.Tensor) []torch.Tensor
@@ -41,8 +41,8 @@ func (s *Stack[L]) ForwardEach(x torch.Tensor, maskOf func(layer int) Mask) torc
 		again := func(in []torch.Tensor) []torch.Tensor {
 			same := mask
 			same.Padding, same.Rotary = in[1], Rotary{in[2], in[3]}
-			// A view, since autocast casts a leaf once for query, key and value together and would
-			// sum their gradients in its own precision.
+			// Passing a view avoids that autocast casts a leaf once for query, key and value
+			// together, which would sum their gradients in lower precision.
 			return []torch.Tensor{layer.Forward(in[0].View(in[0].Shape()...), same)}
 		}
 		switch {

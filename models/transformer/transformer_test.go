@@ -37,7 +37,7 @@ func TestMasksHaveTheFormThatAttentionWants(t *testing.T) {
 			t.Errorf("%s: a mask of booleans becomes %v, want %v", a, got, want)
 		}
 		if !transformer.PaddingMask(known.FullLike(true), torch.Float32, a).Defined() {
-			t.Errorf("%s: a mask of booleans was not taken at its word", a)
+			t.Errorf("%s: a mask of booleans was not assumed to contain padding", a)
 		}
 	}
 	if m := transformer.PaddingMask(ragged, torch.Float32, transformer.SDPA); m.DType() != torch.Bool ||

@@ -11,7 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// TestAWindowMakesAMaskOnlyWhereItIsFelt: a shorter text takes the fast road.
+// TestAWindowMakesAMaskOnlyWhereItIsFelt checks that shorter texts need no mask and can use the
+// fused causal kernel.
 func TestAWindowMakesAMaskOnlyWhereItIsFelt(t *testing.T) {
 	testenv.RequireTorch(t)
 	x := torch.Zeros(1, 4, 8)
@@ -31,10 +32,11 @@ func TestAWindowMakesAMaskOnlyWhereItIsFelt(t *testing.T) {
 	m = transformer.WindowMask(torch.Tensor{}, x, 2, transformer.Eager)
 	values := torch.Values[float32](m.Padding)
 	assert.Zero(t, values[0])
-	assert.Less(t, values[8], float32(-1e38), "the third token does not see the first")
+	assert.Less(t, values[8], float32(-1e38), "the third token does not attend to the first")
 }
 
-// TestATokenRecallsWhatItsWindowHasRoomFor: the last ones, and all of a text that is seen whole.
+// TestATokenRecallsWhatItsWindowHasRoomFor checks that a single token recalls only the last tokens,
+// whereas a text processed as a whole recalls all.
 func TestATokenRecallsWhatItsWindowHasRoomFor(t *testing.T) {
 	testenv.RequireTorch(t)
 	const heads, size = 2, 3
@@ -44,19 +46,19 @@ func TestATokenRecallsWhatItsWindowHasRoomFor(t *testing.T) {
 		now := all.Narrow(2, step.at, step.n)
 		keys, values := past.Recall(0).Heads(now, now.MulScalar(2), 2)
 		want := all.Narrow(2, step.from, step.at+step.n-step.from)
-		assert.True(t, keys.Equal(want), "keys behind %d tokens", step.at)
-		assert.True(t, values.Equal(want.MulScalar(2)), "values behind %d tokens", step.at)
+		assert.True(t, keys.Equal(want), "keys after %d tokens", step.at)
+		assert.True(t, values.Equal(want.MulScalar(2)), "values after %d tokens", step.at)
 		past.Advance(step.n)
 	}
 	require.EqualValues(t, 6, past.Length())
 	past.Forget()
 	keys, _ := past.Recall(0).Heads(all, all, 2)
-	assert.True(t, keys.Equal(all), "a text that is seen anew")
+	assert.True(t, keys.Equal(all), "a text that is processed again")
 	keys, _ = transformer.Recall(nil).Heads(all, all, 2)
 	assert.True(t, keys.Equal(all), "a text without a past")
 }
 
-// TestPartOfAHeadIsTurned, and nothing without positions.
+// TestPartOfAHeadIsTurned also checks that nothing is rotated without positions.
 func TestPartOfAHeadIsTurned(t *testing.T) {
 	testenv.RequireTorch(t)
 	x := torch.Randn(1, 2, 3, 6)

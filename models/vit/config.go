@@ -11,8 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/models/transformer"
 )
 
-// Config describes a model in the words of transformers. The zero value is ViTConfig(): ViT-base
-// for patches of 16x16 in images of 224x224.
+// Config describes a model with the settings of transformers. The zero value is ViTConfig():
+// ViT-base for patches of 16x16 in images of 224x224.
 type Config struct {
 	HiddenSize       int64   // zero: 768
 	NumLayers        int64   // num_hidden_layers; zero: 12
@@ -29,7 +29,8 @@ type Config struct {
 	NumChannels int64 // of an image; zero: 3
 	QKVBias     *bool // query, key and value have a bias; nil: true
 
-	// DeiT makes it a DeiTModel, which has one more token, which learned from another network.
+	// DeiT selects DeiTModel, which has one more token, trained by distillation from another
+	// network.
 	DeiT bool
 
 	Attention transformer.Attention // zero: SDPA. It is not in config.json
@@ -73,7 +74,7 @@ func (c Config) modelType() string {
 	return "vit"
 }
 
-// tokens are the tokens before the patches.
+// tokens returns the number of tokens before the patches.
 func (c Config) tokens() int64 {
 	if c.DeiT {
 		return 2
@@ -104,7 +105,7 @@ func decode(d pretrained.Document) (c Config, err error) {
 	return c, nil
 }
 
-// resolved fills in the defaults and refuses what is impossible.
+// resolved fills in the defaults and checks the settings.
 func (c Config) resolved() (_ Config, err error) {
 	for _, size := range []struct {
 		name     string
@@ -143,7 +144,7 @@ func (c Config) resolved() (_ Config, err error) {
 	return c.checked()
 }
 
-// maxSide is larger than any image that a model sees.
+// maxSide is larger than the side of any realistic image.
 const maxSide = 1 << 16
 
 func (c Config) checked() (_ Config, err error) {
@@ -164,7 +165,7 @@ func (c Config) checked() (_ Config, err error) {
 	return c, err
 }
 
-// document is the config.json of a resolved config.
+// document returns the config.json of a resolved config.
 func (c Config) document(architecture string) (pretrained.Document, error) {
 	d := pretrained.Document{}
 	maps.Copy(d, c.Extra)
@@ -174,8 +175,8 @@ func (c Config) document(architecture string) (pretrained.Document, error) {
 	return d, c.Head.Encode(d)
 }
 
-// Blueprint describes the encoder of a config.json, for the heads of package auto. What the head
-// leaves open comes from the file.
+// Blueprint returns the encoder described by a config.json, for the heads of package auto. Zero
+// fields of the head are taken from the file.
 func Blueprint(d pretrained.Document, h classify.Head, a transformer.Attention) (b transformer.Blueprint, err error) {
 	c, err := decode(d)
 	if err != nil {
@@ -185,7 +186,7 @@ func Blueprint(d pretrained.Document, h classify.Head, a transformer.Attention) 
 	return c.Blueprint()
 }
 
-// Blueprint describes the encoder, for package auto.
+// Blueprint returns the encoder described by c, for package auto.
 func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 	if c, err = c.resolved(); err != nil {
 		return b, err

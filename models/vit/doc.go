@@ -8,8 +8,8 @@
 //		ID2Label: []string{"cat", "dog"}})
 //
 // An image is cut into patches, each of which is a token of an encoder. A token before them stands
-// for the whole image. DeiT has one more, which learned from another network and which its
-// ForImageClassification does not read.
+// for the whole image. DeiT has one more, trained by distillation from another network, which its
+// ForImageClassification ignores.
 //
 // Weights have the names that they have in files. transformers 5 renames them in memory; files with
 // those names load too.

@@ -9,12 +9,12 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Embeddings is ViTEmbeddings and DeiTEmbeddings: the token that stands for the image, the patches,
-// and their positions.
+// Embeddings is ViTEmbeddings and DeiTEmbeddings: the token for the whole image, the patches, and
+// their positions.
 type Embeddings struct {
 	ClsToken           torch.Tensor     `param:"cls_token"`           // [1, 1, hidden]
 	PositionEmbeddings torch.Tensor     `param:"position_embeddings"` // [1, tokens + patches, hidden]
-	DistillationToken  torch.Tensor     `param:"distillation_token"`  // [1, 1, hidden]; undefined but in DeiT
+	DistillationToken  torch.Tensor     `param:"distillation_token"`  // [1, 1, hidden]; only in DeiT
 	PatchEmbeddings    *PatchEmbeddings `module:"patch_embeddings"`
 	Dropout            *nn.Dropout      `module:"dropout"`
 
@@ -30,7 +30,7 @@ type PatchEmbeddings struct {
 func newEmbeddings(c Config, b transformer.Builder) *Embeddings {
 	factory := torch.TensorOptions{DType: b.DType}
 	values := factory.Randn
-	if b.Undrawn || c.DeiT { // whose constructor draws none of them
+	if b.Undrawn || c.DeiT { // DeiT's constructor does not draw them
 		values = factory.Zeros
 	}
 	rows, columns := c.grid()
@@ -44,7 +44,7 @@ func newEmbeddings(c Config, b transformer.Builder) *Embeddings {
 	return e
 }
 
-// newProjection makes the convolution that turns each patch into a token.
+// newProjection makes the convolution that maps each patch to a token.
 func newProjection(c Config, b transformer.Builder) *nn.Conv2d {
 	patch, factory := nn.Dims{c.PatchSize.Height, c.PatchSize.Width}, torch.TensorOptions{DType: b.DType}
 	if !b.Undrawn {
@@ -55,7 +55,7 @@ func newProjection(c Config, b transformer.Builder) *nn.Conv2d {
 		Options: torch.ConvOptions{Stride: patch, Padding: []int64{0, 0}, Dilation: []int64{1, 1}, Groups: 1}}
 }
 
-// DrawWeights draws positions and tokens, which are 0 in DeiT once they were drawn.
+// DrawWeights draws the positions and the tokens; those of DeiT become 0 afterwards.
 func (e *Embeddings) DrawWeights(std float64, wanted func(name string, t torch.Tensor) bool) {
 	for _, p := range []torch.Named{{Name: "position_embeddings", Tensor: e.PositionEmbeddings},
 		{Name: "cls_token", Tensor: e.ClsToken}} {
@@ -84,7 +84,7 @@ func (e *Embeddings) Forward(pixels torch.Tensor) torch.Tensor {
 	})
 }
 
-// check refuses images that the model cannot take.
+// check panics for images that the model does not accept.
 func (e *Embeddings) check(shape []int64) {
 	c, wrong := e.config, ""
 	switch {
@@ -102,7 +102,8 @@ func (e *Embeddings) check(shape []int64) {
 	}
 }
 
-// positions are the position embeddings for images of that size: interpolate_pos_encoding.
+// positions returns the position embeddings for images of the size of pixels:
+// interpolate_pos_encoding.
 func (e *Embeddings) positions(pixels torch.Tensor) torch.Tensor {
 	height, width, c := pixels.Size(2), pixels.Size(3), e.config
 	rows, columns := height/c.PatchSize.Height, width/c.PatchSize.Width
@@ -118,13 +119,13 @@ func (e *Embeddings) positions(pixels torch.Tensor) torch.Tensor {
 		grid.Permute(0, 2, 3, 1).View(1, -1, c.HiddenSize)}, 1)
 }
 
-// grid returns how many rows and columns of patches an image has.
+// grid returns the numbers of rows and columns of patches in an image.
 func (c Config) grid() (rows, columns int64) {
 	return c.ImageSize.Height / c.PatchSize.Height, c.ImageSize.Width / c.PatchSize.Width
 }
 
-// canInterpolate says why positions cannot be interpolated; nil: they can. transformers treats them
-// as a square of patches, whatever they are.
+// canInterpolate returns an error if the position embeddings cannot be interpolated correctly.
+// transformers always treats them as a square of patches.
 func (c Config) canInterpolate() error {
 	if rows, columns := c.grid(); c.PatchSize.Height != c.PatchSize.Width || rows != columns {
 		return fmt.Errorf("%s: positions of patches of %dx%d in pictures of %dx%d cannot be interpolated "+

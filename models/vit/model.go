@@ -39,8 +39,8 @@ type Output struct {
 	Dense *nn.Linear `module:"dense"`
 }
 
-// inMemory maps the names that save_pretrained writes to those that transformers 5 has in memory,
-// and so in torch.save of a state_dict.
+// inMemory maps the names that save_pretrained writes to those that transformers 5 uses in memory,
+// and therefore in a state_dict saved with torch.save.
 var inMemory = strings.NewReplacer("layers.", "encoder.layer.", "attention.q_proj", "attention.attention.query",
 	"attention.k_proj", "attention.attention.key", "attention.v_proj", "attention.attention.value",
 	"attention.o_proj", "attention.output.dense", "mlp.fc1", "intermediate.dense", "mlp.fc2", "output.dense")

@@ -23,14 +23,14 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m))
 }
 
-// TestModelsHaveTransformersBits: initial weights, passes in training and evaluation, what
+// TestModelsHaveTransformersBits compares initial weights, passes in training and evaluation, what
 // from_pretrained draws, and 20 updates of Trainer.
 func TestModelsHaveTransformersBits(t *testing.T) {
 	modeltest.RunEncoders(t, "vit")
 	modeltest.RunEncoders(t, "deit")
 }
 
-// TestSettingsThatAreImpossibleAreRefused, and those of other models.
+// TestSettingsThatAreImpossibleAreRefused checks invalid settings and those of other models.
 func TestSettingsThatAreImpossibleAreRefused(t *testing.T) {
 	modeltest.Refuses(t, "vit", map[string]string{
 		`"image_size": [3, 4, 5]`:                   "image_size is [3, 4, 5]: want a number, or a list of height and width",
@@ -62,7 +62,7 @@ func TestSettingsThatAreImpossibleAreRefused(t *testing.T) {
 	})
 }
 
-// tiny is a model of the golden files, in evaluation mode.
+// tiny returns a model of the golden files, in evaluation mode.
 func tiny(t *testing.T, name string) *auto.ImageClassifier {
 	t.Helper()
 	m := modeltest.LoadEncoders(t, name).Models[0].Fresh(t, auto.Options{})
@@ -99,7 +99,7 @@ func TestPicturesOfOtherSizesAreRefused(t *testing.T) {
 	assert.Error(t, failed(1, 3, 14, 17))
 }
 
-// TestPositionsOfRectanglesAreNotInterpolated: transformers fails in its own way.
+// TestPositionsOfRectanglesAreNotInterpolated: transformers fails, too, with another error.
 func TestPositionsOfRectanglesAreNotInterpolated(t *testing.T) {
 	testenv.RequireTorch(t)
 	for _, setting := range []map[string]any{{"image_size": []int{8, 16}, "patch_size": 4}, {"image_size": 16,
@@ -119,8 +119,8 @@ func TestPositionsOfRectanglesAreNotInterpolated(t *testing.T) {
 	}
 }
 
-// TestNamesOfMemoryAreLoaded: torch.save of a state_dict of transformers 5 has other names than
-// save_pretrained.
+// TestNamesOfMemoryAreLoaded: a state_dict saved with torch.save by transformers 5 has other names
+// than one saved with save_pretrained.
 func TestNamesOfMemoryAreLoaded(t *testing.T) {
 	m, dir := tiny(t, "vit"), t.TempDir()
 	require.NoError(t, m.WriteConfig(dir))

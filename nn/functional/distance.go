@@ -15,7 +15,8 @@ func PDist(input torch.Tensor, p float64) torch.Tensor {
 	if input.Size(0) > 0 || !out.NeedsGrad() {
 		return out
 	}
-	out.Free() // libtorch's gradient of no rows reads memory that is not there, which ends the process
+	// With zero rows, libtorch's gradient reads invalid memory, which kills the process.
+	out.Free()
 	return input.SumDim([]int64{1}, false, torch.DefaultDType)
 }
 

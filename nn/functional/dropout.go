@@ -25,7 +25,7 @@ func Dropout3d(input torch.Tensor, p float64, training bool) torch.Tensor {
 	return featureDropout("Dropout3d", input, p, training, 4)
 }
 
-// featureDropout takes inputs of dims dimensions, or one more with a batch.
+// featureDropout takes inputs of dims dimensions, or dims+1 with a batch.
 func featureDropout(op string, input torch.Tensor, p float64, training bool, dims int) torch.Tensor {
 	checkProbability(op, p)
 	switch input.Dim() {

@@ -11,8 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// What libtorch does not get right where there are no rows. PyTorch 2.11 ends with a segmentation
-// fault in the first, and gives what lay in memory in the others.
+// libtorch's results for inputs without rows are wrong: PyTorch 2.11 crashes with a segmentation
+// fault in the first case, and returns uninitialised memory in the others.
 func TestNoRowsGiveNothingOrTheLossOfNothing(t *testing.T) {
 	testenv.RequireTorch(t)
 	x := torch.Zeros(0, 3).RequiresGrad()

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 
 type tensors = []torch.Tensor
 
-// cases are those of testdata/functional.py.
+// cases are the cases of testdata/functional.py.
 var cases = map[string]func(in tensors) torch.Tensor{
 	"cross_entropy":          func(in tensors) torch.Tensor { return f.CrossEntropy(in[0], in[1]) },
 	"cross_entropy_weighted": func(in tensors) torch.Tensor { return f.CrossEntropyWeighted(in[0], in[1], in[2]) },

@@ -75,7 +75,7 @@ func GaussianNLLLoss(input, target, variance torch.Tensor, o GaussianNLLLossOpti
 		if variance.LtScalar(0).Any().Item() != 0 {
 			panic(torch.Errorf("functional."+op, torch.ErrValue, "the variance has negative numbers"))
 		}
-		// The limit does not stop gradients: PyTorch sets it on a copy, outside of autograd.
+		// The clamp does not affect gradients: PyTorch applies it to a copy, outside of autograd.
 		variance = variance.Clone()
 		torch.NoGrad(func() { variance.Clamp_(cmp.Or(o.Eps, 1e-6), nil) })
 		loss := variance.Log().Add(input.Sub(target).PowScalar(2).Div(variance)).MulScalar(0.5)
@@ -86,7 +86,7 @@ func GaussianNLLLoss(input, target, variance torch.Tensor, o GaussianNLLLossOpti
 	})
 }
 
-// differences lists the dimensions in which two shapes of the same length differ.
+// differences returns the dimensions in which two shapes of the same length differ.
 func differences(a, b []int64) (at []int) {
 	for i := range min(len(a), len(b)) {
 		if a[i] != b[i] {

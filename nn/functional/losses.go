@@ -34,10 +34,10 @@ func (r Reduction) torch(op string) torch.Reduction {
 	panic(torch.Errorf("functional."+op, torch.ErrValue, "the reduction %d is not known; want Mean, Sum or None", r))
 }
 
-// code is libtorch's number, for operators without a typed method.
+// code returns libtorch's number of the reduction, for operators called by name.
 func (r Reduction) code(op string) int64 { return int64(r.torch(op)) }
 
-// reduce does what libtorch's kernels do, for losses that are made of other operators.
+// reduce applies the reduction as libtorch's kernels do, for losses composed of other operators.
 func (r Reduction) reduce(op string, loss torch.Tensor) torch.Tensor {
 	switch r.torch(op) {
 	case torch.ReductionMean:
@@ -48,7 +48,7 @@ func (r Reduction) reduce(op string, loss torch.Tensor) torch.Tensor {
 	return loss
 }
 
-// defaultIgnoreIndex is the class that does not count, PyTorch's default.
+// defaultIgnoreIndex is the class that is ignored by default, as in PyTorch.
 const defaultIgnoreIndex = -100
 
 // CrossEntropyOptions are the keywords of torch.nn.functional.cross_entropy. The zero value means
@@ -114,7 +114,7 @@ func L1Loss(input, target torch.Tensor, r Reduction) torch.Tensor {
 // default beta is 1.
 func SmoothL1Loss(input, target torch.Tensor, r Reduction, beta float64) torch.Tensor {
 	return broadcasting(input, target, func(x, y torch.Tensor) torch.Tensor {
-		if beta == 0 { // libtorch's kernel divides by beta, as PyTorch's function knows
+		if beta == 0 { // libtorch's kernel would divide by beta; PyTorch's function avoids that, too
 			return x.L1Loss(y, r.torch("SmoothL1Loss"))
 		}
 		return call("aten::smooth_l1_loss", x, y, r.code("SmoothL1Loss"), beta)
@@ -144,7 +144,8 @@ func KLDiv(input, target torch.Tensor, r Reduction, logTarget bool) torch.Tensor
 	return torch.Call("aten::kl_div", input, target, int64(r.torch("KLDiv")), logTarget)[0]
 }
 
-// broadcasting calls a loss with both tensors in their common shape, which counts in the mean.
+// broadcasting calls a loss with both tensors broadcast to their common shape, so that the mean is
+// taken over its elements.
 func broadcasting(a, b torch.Tensor, loss func(a, b torch.Tensor) torch.Tensor) torch.Tensor {
 	if slices.Equal(a.Shape(), b.Shape()) {
 		return loss(a, b)
@@ -174,7 +175,8 @@ func BCEWithLogits(input, target torch.Tensor) torch.Tensor {
 
 // BCEWithLogitsWith is [BCEWithLogits] with options.
 func BCEWithLogitsWith(input, target torch.Tensor, o BCEWithLogitsOptions) torch.Tensor {
-	if a, b := input.Shape(), target.Shape(); !slices.Equal(a, b) { // libtorch would broadcast, which is a mistake here
+	// libtorch would broadcast, which is almost certainly not intended.
+	if a, b := input.Shape(), target.Shape(); !slices.Equal(a, b) {
 		panic(torch.Errorf("functional.BCEWithLogits", torch.ErrInvalid, "want a target in the shape of the input, "+
 			"%v, found %v", a, b))
 	}

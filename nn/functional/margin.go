@@ -68,8 +68,8 @@ func MultiLabelMarginLoss(input, target torch.Tensor, r Reduction) torch.Tensor 
 	})
 }
 
-// ofRows is a loss that libtorch, where there are no rows, leaves as the memory was when it is
-// reduced.
+// ofRows computes a loss that libtorch, for an input without rows, would reduce to uninitialised
+// memory. In that case it reduces the loss itself.
 func ofRows(op string, input torch.Tensor, r Reduction, loss func(Reduction) torch.Tensor) torch.Tensor {
 	if input.Dim() == 2 && input.Size(0) == 0 {
 		return torch.Return(func() torch.Tensor { return r.reduce(op, loss(None)) })

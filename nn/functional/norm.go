@@ -34,11 +34,11 @@ func BatchNorm(input torch.Tensor, o BatchNormOptions) torch.Tensor {
 	return input.BatchNorm(o.Weight, o.Bias, o.RunningMean, o.RunningVar, o.Training, momentum, cmp.Or(o.Eps, 1e-5))
 }
 
-// checkValuesPerChannel refuses statistics over one value; found is the input that is named, shape
-// the one that is normalised, [N, C, ...].
+// checkValuesPerChannel panics if there is only one value per channel to compute statistics of.
+// shape, [N, C, ...], is the shape that is normalised; found is the input's shape for the error.
 func checkValuesPerChannel(op string, shape, found []int64) {
 	if len(shape) == 0 {
-		return // the operator refuses it and says why
+		return // the operator reports the error
 	}
 	values := shape[0]
 	for _, n := range shape[min(2, len(shape)):] {

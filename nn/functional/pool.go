@@ -54,7 +54,8 @@ func (o MaxPoolOptions) args(op string, input torch.Tensor, kernel []int64, dims
 	return []any{input, kernel, stride, padding, spread(op, "Dilation", o.Dilation, 1, dims), o.CeilMode}
 }
 
-// windows gives every dimension its numbers. Windows touch where no stride is given.
+// windows returns kernel sizes, strides and paddings for all n dimensions. By default, the stride
+// is the size of the kernel, so that windows do not overlap.
 func windows(op string, kernel, stride, padding []int64, n int) (k, s, p []int64) {
 	k = window(op, kernel, n)
 	if len(stride) == 0 {
@@ -142,7 +143,7 @@ func adaptive(op string, input torch.Tensor, size []int64, n int) []int64 {
 	return size
 }
 
-// spatial returns the last sizes of an input, behind the channels.
+// spatial returns the sizes of the dimensions after the channels.
 func spatial(op string, input torch.Tensor, dims int) []int64 {
 	shape := input.Shape()
 	if len(shape) != dims+1 && len(shape) != dims+2 {

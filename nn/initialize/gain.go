@@ -11,8 +11,8 @@ type FanMode int
 
 // The fan modes.
 const (
-	FanIn  FanMode = iota // that of activations, in the forward pass
-	FanOut                // that of gradients, in the backward pass
+	FanIn  FanMode = iota // keeps the variance of activations in the forward pass
+	FanOut                // keeps the variance of gradients in the backward pass
 )
 
 // Nonlinearity names the function after a layer, as in torch.nn.functional.
@@ -40,7 +40,7 @@ func CalculateGain(n Nonlinearity, negativeSlope float64) float64 {
 	case ReLU:
 		return math.Sqrt2
 	case LeakyReLU:
-		return math.Sqrt(2 / (1 + float64(negativeSlope*negativeSlope))) // the conversion forbids a fused multiply-add
+		return math.Sqrt(2 / (1 + float64(negativeSlope*negativeSlope))) // the conversion prevents a fused multiply-add
 	case SELU:
 		return 3.0 / 4
 	}

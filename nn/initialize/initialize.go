@@ -17,7 +17,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// inPlace runs f, which changes t by numbers of g, outside of autograd and frees its intermediates.
+// inPlace runs f, which fills t with numbers drawn from g, without recording history, and frees the
+// intermediates.
 func inPlace(t torch.Tensor, g *torch.Generator, f func(t torch.Tensor)) torch.Tensor {
 	torch.NoGrad(func() { torch.Scope(func() { later.Fill("initialize", t, g, f) }) })
 	return t
@@ -198,7 +199,8 @@ func Orthogonal(t torch.Tensor, gain float64, g *torch.Generator) torch.Tensor {
 			flat = flat.T()
 		}
 		qr := torch.Call("aten::linalg_qr", flat)
-		q := qr[0].Mul_(qr[1].Diag(0).Sign()) // makes the draw uniform, see https://arxiv.org/pdf/math-ph/0609050.pdf
+		// This makes the distribution uniform, see https://arxiv.org/pdf/math-ph/0609050.pdf.
+		q := qr[0].Mul_(qr[1].Diag(0).Sign())
 		if rows < columns {
 			q = q.T()
 		}

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m))
 }
 
-// cases are those of testdata/initialize.py.
+// cases are the cases of testdata/initialize.py.
 var cases = map[string]func(t torch.Tensor, g *torch.Generator) torch.Tensor{
 	"uniform": func(t torch.Tensor, g *torch.Generator) torch.Tensor { return initialize.Uniform(t, -0.3, 0.7, g) },
 	"normal":  func(t torch.Tensor, g *torch.Generator) torch.Tensor { return initialize.Normal(t, 0.5, 0.02, g) },
@@ -66,7 +66,7 @@ func TestDrawsAreThoseOfPyTorch(t *testing.T) {
 	for name, f := range cases {
 		for i, shape := range shapes {
 			file := fmt.Sprintf("%s.%d", name, i)
-			for _, own := range []bool{false, true} { // the default generator, and one of our own
+			for _, own := range []bool{false, true} { // the default generator and a separate one
 				t.Run(fmt.Sprintf("%s/%v/own generator %t", name, shape, own), func(t *testing.T) {
 					goldencount.Start(t, "initializers", file)
 					var generator *torch.Generator
@@ -100,7 +100,7 @@ func TestDrawsAreThoseOfPyTorch(t *testing.T) {
 	}
 }
 
-// The values are PyTorch 2.11's.
+// The expected values were computed with PyTorch 2.11.
 func TestPatternsAreThoseOfPyTorch(t *testing.T) {
 	testenv.RequireTorch(t)
 	ones := func(w torch.Tensor) []int64 {
@@ -119,7 +119,7 @@ func TestPatternsAreThoseOfPyTorch(t *testing.T) {
 		0.3156067132949829, -0.449567586183548, 0, 0}
 	torch.ManualSeed(5)
 	assert.Equal(t, want, torch.Values[float32](initialize.Sparse(garbage(4, 3), 0.3, 0.5, nil)))
-	assert.Equal(t, float32(0.4884120225906372), torch.Values[float32](torch.Rand(1))[0], "the generator continues there")
+	assert.Equal(t, float32(0.4884120225906372), torch.Values[float32](torch.Rand(1))[0], "the next random number")
 	torch.ManualSeed(6)
 	own := torch.NewGenerator(5)
 	assert.Equal(t, want, torch.Values[float32](initialize.Sparse(garbage(4, 3), 0.3, 0.5, own)))

@@ -8,23 +8,23 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// blockSize is how many weights have one largest size.
+// blockSize is the number of weights that share one scale, the largest absolute value among them.
 const blockSize = 64
 
-// code is the 16 numbers that bits stand for, in the order of the bits.
+// code is a table of the 16 values that four bits can stand for, indexed by these bits.
 type code struct {
 	values  []float32
-	tensors sync.Map // of a device: *tables
+	tensors sync.Map // torch.Device to *tables
 }
 
-// tables are a code on a device.
+// tables is a code as tensors on one device.
 type tables struct {
 	values torch.Tensor // [16]
-	bounds torch.Tensor // [15]: the middles between neighbours in ascending order
-	order  torch.Tensor // [16]: the bits of the numbers in ascending order
+	bounds torch.Tensor // [15]: the midpoints between neighbouring values, in ascending order
+	order  torch.Tensor // [16]: the bits of the values in ascending order
 }
 
-// codes are those of get_4bit_type of bitsandbytes.
+// codes are the tables of bitsandbytes' get_4bit_type.
 var codes = map[Type]*code{
 	NF4: {values: []float32{-1, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635,
 		-0.18477343022823334, -0.09105003625154495, 0, 0.07958029955625534, 0.16093020141124725, 0.24611230194568634,
@@ -39,7 +39,7 @@ func twelfths(values ...float32) []float32 {
 	return values
 }
 
-// on returns the tables of a device, which are kept.
+// on returns the tables on a device and caches them.
 func (c *code) on(d torch.Device) *tables {
 	if t, ok := c.tensors.Load(d); ok {
 		return t.(*tables)
@@ -65,12 +65,13 @@ func (c *code) on(d torch.Device) *tables {
 	return first.(*tables)
 }
 
-// packedAtOnce is how many numbers are packed at a time, a multiple of blockSize: what is made of them on
-// the way takes twelve times the memory that they do.
+// packedAtOnce is how many numbers are packed at a time, a multiple of blockSize: intermediate
+// results take twelve times as much memory as the numbers.
 const packedAtOnce = 1 << 20
 
-// pack divides numbers by the largest size in their block and makes each quotient four bits, two of
-// which are a byte, [n/2, 1]: quantize_4bit of bitsandbytes. The sizes are [blocks].
+// pack divides numbers by the largest absolute value in their block and maps each quotient to four
+// bits, two of which are stored in a byte, [n/2, 1]: bitsandbytes' quantize_4bit. It also returns
+// the largest absolute values, [blocks].
 func (c *code) pack(numbers torch.Tensor) (packed, largest torch.Tensor) {
 	flat := numbers.Reshape(-1)
 	n := flat.Numel()
@@ -88,7 +89,7 @@ func (c *code) pack(numbers torch.Tensor) (packed, largest torch.Tensor) {
 	return packed, largest
 }
 
-// packPart is pack of numbers, [n], of which only the last block may be short.
+// packPart is like pack for numbers of shape [n]; only the last block may be incomplete.
 func (c *code) packPart(flat torch.Tensor) (packed, largest torch.Tensor) {
 	t := c.on(flat.Device())
 	n := flat.Numel()
@@ -109,8 +110,8 @@ func (c *code) packPart(flat torch.Tensor) (packed, largest torch.Tensor) {
 	return bits.Select(1, 0).MulScalar(16).Add(bits.Select(1, 1)).Unsqueeze(1), largest
 }
 
-// unpack is the numbers that bits stand for, of that shape and in that dtype: dequantize_4bit of
-// bitsandbytes. A CPU has an operator of its own for it (cgotorch/src/fourbit.cc).
+// unpack dequantizes bits to numbers of the given shape and dtype: bitsandbytes' dequantize_4bit.
+// On the CPU, a custom operator does it (cgotorch/src/fourbit.cc).
 func (c *code) unpack(packed, largest torch.Tensor, shape []int64, d torch.DType) torch.Tensor {
 	if packed.Device() == torch.CPU {
 		return torch.Call("gotrainer::unpack_4bit", packed, largest, c.on(packed.Device()).values, shape[0], shape[1], d)[0]
@@ -118,7 +119,7 @@ func (c *code) unpack(packed, largest torch.Tensor, shape []int64, d torch.DType
 	return c.unpackByOperators(packed, largest, shape, d)
 }
 
-// unpackByOperators is unpack by libtorch's operators.
+// unpackByOperators is like unpack, but uses only libtorch's operators.
 func (c *code) unpackByOperators(packed, largest torch.Tensor, shape []int64, d torch.DType) torch.Tensor {
 	n := shape[0] * shape[1]
 	high := torch.Call("aten::bitwise_right_shift.Tensor_Scalar", packed.View(-1), 4)[0]

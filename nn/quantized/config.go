@@ -36,7 +36,7 @@ type Config struct {
 
 var computed = []torch.DType{torch.Float32, torch.BFloat16, torch.Float16}
 
-// resolved fills in the defaults and refuses what makes no sense.
+// resolved fills in the defaults and checks the configuration.
 func (c Config) resolved() (Config, error) {
 	c.Type = cmp.Or(c.Type, FP4)
 	c.ComputeDType = cmp.Or(c.ComputeDType, torch.Float32)
@@ -56,7 +56,7 @@ func (c Config) Skips(name string) bool {
 	})
 }
 
-// file is quantization_config of a config.json.
+// file is the quantization_config of a config.json.
 type file struct {
 	Method       string    `json:"quant_method"`
 	In4Bit       bool      `json:"load_in_4bit"`

@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m))
 }
 
-// TestLayersHaveTheBitsOfBitsandbytes: what is packed, and its names and bytes in files; the numbers that
-// it stands for; products, and gradients of the input.
+// TestLayersHaveTheBitsOfBitsandbytes compares packed weights, their names and bytes in files, the
+// dequantized weights, products, and gradients of the input.
 func TestLayersHaveTheBitsOfBitsandbytes(t *testing.T) {
 	testenv.RequireTorch(t)
 	torch.SetThreads(1)
@@ -61,7 +61,7 @@ func compare(t *testing.T, file *golden.File, name string, c quantized.Config) {
 	var names []string
 	for _, s := range nn.StateDict(l) {
 		names = append(names, s.Name)
-		if c.DoubleQuant && !testenv.SameBits() { // the mean of sizes is another in its last bits
+		if c.DoubleQuant && !testenv.SameBits() { // the mean of the scales differs in its last bits
 			continue
 		}
 		want := file.Tensor(name + " state." + s.Name)
@@ -76,7 +76,7 @@ func compare(t *testing.T, file *golden.File, name string, c quantized.Config) {
 	if c.DoubleQuant && !testenv.SameBits() {
 		golden.Close(t, "numbers", numbers, want, 1e-2, 1e-3)
 	} else {
-		assert.True(t, numbers.Equal(want), "the numbers are others") // but for the sign of 0
+		assert.True(t, numbers.Equal(want), "the numbers differ") // except for the sign of 0
 	}
 	if !file.Has(name + " x") {
 		return
@@ -88,7 +88,7 @@ func compare(t *testing.T, file *golden.File, name string, c quantized.Config) {
 	golden.RecordedIn(t, "gradient", x.Grad(), file.Tensor(name+" grad"), weight.DType())
 }
 
-// TestTrainedBiasesGetGradients: those of a plain layer with the same numbers.
+// TestTrainedBiasesGetGradients compares with a plain layer with the same values.
 func TestTrainedBiasesGetGradients(t *testing.T) {
 	testenv.RequireTorch(t)
 	torch.ManualSeed(1)
@@ -106,7 +106,7 @@ func TestTrainedBiasesGetGradients(t *testing.T) {
 	assert.True(t, l.Forward(x).Detach().AllClose(plain.Forward(x).Detach(), 1e-5, 1e-5, false))
 }
 
-// TestSizesKeepTheirType: what says how numbers are packed is not converted with the model.
+// TestSizesKeepTheirType checks that the quantization scales are not converted with the model.
 func TestSizesKeepTheirType(t *testing.T) {
 	testenv.RequireTorch(t)
 	for _, double := range []bool{false, true} {
@@ -209,7 +209,8 @@ func TestConfigurationsOfTransformers(t *testing.T) {
 	}
 }
 
-// FuzzFromFile: what a downloaded file says makes an error or a weight of the wanted size.
+// FuzzFromFile checks that the content of a downloaded file results in an error or in a weight of
+// the expected size.
 func FuzzFromFile(f *testing.F) {
 	f.Add([]byte(`{"quant_type":"nf4","blocksize":64,"dtype":"bfloat16","shape":[4,64],"nested_blocksize":256,` +
 		`"nested_dtype":"float32","nested_offset":0.04}`))
@@ -226,7 +227,8 @@ func FuzzFromFile(f *testing.F) {
 	})
 }
 
-// TestNumbersAreThoseOfOperators: what other devices compute is what the CPU's operator does.
+// TestNumbersAreThoseOfOperators compares the CPU's custom operator with the computation on other
+// devices.
 func TestNumbersAreThoseOfOperators(t *testing.T) {
 	testenv.RequireTorch(t)
 	torch.ManualSeed(1)

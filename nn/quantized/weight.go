@@ -21,7 +21,7 @@ type Weight struct {
 
 	packed  torch.Tensor // [out·in/2, 1]
 	compute torch.DType
-	state   state // what State says
+	state   state // State, decoded
 }
 
 var (
@@ -36,19 +36,20 @@ type State struct {
 	FP4 torch.Tensor `buffer:"bitsandbytes__fp4"`
 }
 
-// state is the JSON of State: what as_dict of bitsandbytes' QuantState has besides tensors.
+// state is the decoded JSON of State: the entries of as_dict of bitsandbytes' QuantState that are
+// not tensors.
 type state struct {
 	Type      Type    `json:"quant_type"`
 	BlockSize int64   `json:"blocksize"`
-	DType     string  `json:"dtype"` // of the numbers that were packed
+	DType     string  `json:"dtype"` // dtype before quantization
 	Shape     []int64 `json:"shape"`
 
 	NestedBlockSize int64    `json:"nested_blocksize,omitempty"`
 	NestedDType     string   `json:"nested_dtype,omitempty"`
-	NestedOffset    *float64 `json:"nested_offset,omitempty"` // is added to sizes that are bytes
+	NestedOffset    *float64 `json:"nested_offset,omitempty"` // added to the scales when they are quantized themselves
 }
 
-// tensor is where the bytes are.
+// tensor returns the field that holds the bytes for type t.
 func (s *State) tensor(t Type) *torch.Tensor {
 	if t == NF4 {
 		return &s.NF4
@@ -116,8 +117,8 @@ func (w *Weight) Linear(x, bias torch.Tensor) torch.Tensor {
 		},
 		Backward: func(_, _, gradients []torch.Tensor) []torch.Tensor {
 			g := gradients[0]
-			// The numbers are those that were packed, and then of the type of the gradient, as in
-			// bitsandbytes.
+			// As in bitsandbytes, the weight is dequantized to its original dtype first, and then
+			// converted to the dtype of the gradient.
 			grads := []torch.Tensor{g.MatMul(w.Float().ToDType(g.DType())), {}}
 			if trained {
 				grads[1] = g.Reshape(-1, g.Size(-1)).SumDim([]int64{0}, false, torch.DefaultDType)
@@ -143,14 +144,14 @@ func (w *Weight) Float() torch.Tensor {
 	return w.numbers(computed[d])
 }
 
-// numbers makes the weight.
+// numbers dequantizes the weight.
 func (w *Weight) numbers(d torch.DType) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		return codes[w.state.Type].unpack(w.packed, w.largest(), w.state.Shape, d)
 	})
 }
 
-// largest are the sizes of the blocks.
+// largest returns the largest absolute value of each block.
 func (w *Weight) largest() torch.Tensor {
 	if w.state.NestedOffset == nil {
 		return w.AbsMax
@@ -185,7 +186,7 @@ func (w *Weight) StateLoaded() error {
 	return nil
 }
 
-// parse reads the JSON of a state.
+// parse decodes the JSON of a quantization state and checks that it is supported.
 func parse(text []byte) (s state, err error) {
 	if err := json.Unmarshal(text, &s); err != nil {
 		return s, fmt.Errorf("quantized: quant_state: %w", err)

@@ -120,7 +120,7 @@ func (a PytorchAcceleratedWSD) Plan(peak float64, updates int) Rate {
 	}
 	if a.Corrected {
 		return fromFirst(func(step int) float64 {
-			if step >= checkpoints[len(checkpoints)-1] { // behind the last checkpoint the rate stays as it ended
+			if step >= checkpoints[len(checkpoints)-1] { // after the last checkpoint the rate keeps its final value
 				step = checkpoints[len(checkpoints)-1] - 1
 			}
 			return value(step)
@@ -133,7 +133,8 @@ func (a PytorchAcceleratedWSD) Plan(peak float64, updates int) Rate {
 // estimate_checkpoint_steps.
 func (a PytorchAcceleratedWSD) CheckpointSteps(total int) []int {
 	n := cmp.Or(a.Checkpoints, 1)
-	// the first of several is at 0 there in Python, where the first step divides by zero
+	// Otherwise the first of several checkpoints would be at 0. The Python code divides by zero
+	// there, in the first step.
 	if n == 1 || total < 4 && a.Corrected {
 		return []int{total}
 	}
@@ -155,8 +156,9 @@ func (a PytorchAcceleratedWSD) CheckpointSteps(total int) []int {
 	return steps
 }
 
-// currentPeriod is the length of the way to the next checkpoint and how much of it is done. After
-// the last one it is the first way that counts, as there.
+// currentPeriod returns the length of the period that ends at the next checkpoint, and the position
+// of step in it. After the last checkpoint it returns the length of the first period and step
+// itself, as the Python code does.
 func currentPeriod(checkpoints []int, step int) (length, into int) {
 	previous := 0
 	for _, c := range checkpoints {
@@ -193,12 +195,12 @@ func (a PytorchAcceleratedWSD) ValidatePlan(peak float64, _ int) error {
 	return c.err
 }
 
-// fromFirst is the plan of a scheduler whose step 0 comes before update 0.
+// fromFirst returns the plan of a scheduler whose step 0 comes before update 0.
 func fromFirst(value func(step int) float64) Rate {
 	return func(update int) float64 { return value(max(0, update)) }
 }
 
-// afterFirst is the plan of a scheduler whose step 0 comes after update 0.
+// afterFirst returns the plan of a scheduler whose step 0 comes after update 0.
 func afterFirst(first float64, value func(step int) float64) Rate {
 	return func(update int) float64 {
 		if update <= 0 {

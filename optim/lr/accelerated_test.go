@@ -10,7 +10,7 @@ func TestCorrectedAcceleratedSchedules(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		schedule Schedule
-		want     []float64 // of a run of 10 updates from a peak of 1
+		want     []float64 // for a run of 10 updates with a peak of 1
 	}{
 		{"cosine without warmup begins at the peak and nears the minimum at the end",
 			PytorchAcceleratedCosine{LRMin: new(0.0),

@@ -52,42 +52,43 @@ const (
 	Absolute ThresholdMode = "abs" // a difference from the best value
 )
 
-// judge tells improvements: _is_better of ReduceLROnPlateau and is_better of GreedyLR.
-type judge struct {
+// comparator decides what is an improvement: _is_better of ReduceLROnPlateau and is_better of
+// GreedyLR.
+type comparator struct {
 	mode          Mode
 	threshold     float64
 	thresholdMode ThresholdMode
 }
 
-// worst is what any value improves on.
-func (j judge) worst() float64 {
-	if j.mode == Max {
+// worst returns the value that every other value improves on.
+func (c comparator) worst() float64 {
+	if c.mode == Max {
 		return math.Inf(-1)
 	}
 	return math.Inf(1)
 }
 
-func (j judge) better(value, best float64) bool {
+func (c comparator) better(value, best float64) bool {
 	switch {
-	case j.mode != Max && j.thresholdMode == Relative:
-		return value < best*(1-j.threshold)
-	case j.mode != Max:
-		return value < best-j.threshold
-	case j.thresholdMode == Relative:
-		return value > best*(j.threshold+1)
+	case c.mode != Max && c.thresholdMode == Relative:
+		return value < best*(1-c.threshold)
+	case c.mode != Max:
+		return value < best-c.threshold
+	case c.thresholdMode == Relative:
+		return value > best*(c.threshold+1)
 	default:
-		return value > best+j.threshold
+		return value > best+c.threshold
 	}
 }
 
-func (c *checks) judge(j judge) {
-	c.that(j.mode == Min || j.mode == Max, "Mode", string(j.mode), `"min", "max", or "" for the default`)
-	c.that(j.thresholdMode == Relative || j.thresholdMode == Absolute, "ThresholdMode", string(j.thresholdMode),
+func (c *checks) comparator(b comparator) {
+	c.that(b.mode == Min || b.mode == Max, "Mode", string(b.mode), `"min", "max", or "" for the default`)
+	c.that(b.thresholdMode == Relative || b.thresholdMode == Absolute, "ThresholdMode", string(b.thresholdMode),
 		`"rel", "abs", or "" for the default`)
-	c.notNegative("Threshold", j.threshold)
+	c.notNegative("Threshold", b.threshold)
 }
 
-// start checks what every adaptive schedule asks of its settings and of the peak rate.
+// start checks the peak rate and returns the first error in the settings.
 func (c *checks) start(peak float64) error {
 	c.that(peak > 0 && !math.IsInf(peak, 0), "Start(peak)", peak, "a positive peak rate")
 	return c.err
@@ -103,7 +104,7 @@ func (e *StateError) Error() string {
 	return fmt.Sprintf("lr: state of %s: %s; want what State returned for the same settings", e.Schedule, e.Reason)
 }
 
-// decodeState reads a state strictly: every field of *state has to be there, and no other.
+// decodeState decodes a state strictly: all fields of *state must be present, and no others.
 func decodeState[T any](schedule string, raw []byte, state *T) error {
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &given); err != nil {
@@ -133,7 +134,7 @@ func decodeState[T any](schedule string, raw []byte, state *T) error {
 	return nil
 }
 
-// usable says whether a saved rate can be one.
+// usable reports whether a saved rate is valid.
 func usable(rate pyfloat.JSON) bool {
 	return rate >= 0 && !math.IsInf(float64(rate), 0)
 }

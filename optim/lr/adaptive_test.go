@@ -26,8 +26,8 @@ var controllers = map[string]lr.Adaptive{
 	"timm plateau": lr.TimmPlateau{TimmWarmup: lr.TimmWarmup{WarmupT: 5}, PatienceT: new(1), CooldownT: 1},
 }
 
-// Stopped anywhere and continued by another controller, the rates are those of a run without a
-// stop.
+// A run that is stopped anywhere and continued by another controller has the rates of an
+// uninterrupted run.
 func TestAControllerContinuesFromItsState(t *testing.T) {
 	for name, a := range controllers {
 		t.Run(name, func(t *testing.T) {

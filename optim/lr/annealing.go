@@ -28,7 +28,7 @@ func (a CosineAnnealingLR) attach(g *group, updates int) stepper {
 			switch {
 			case c.initial:
 				return c.g.lr
-			case (c.epoch-1-period)%(2*period) == 0: // the last rate was the lowest: the quotient below would be 0/0
+			case (c.epoch-1-period)%(2*period) == 0: // the last rate was the lowest, so the quotient below would be 0/0
 				return c.g.lr + float64((c.base-a.EtaMin)*(1-roundedmath.Cos(math.Pi/float64(period))))/2
 			}
 			return float64((1+roundedmath.Cos(angle(c.epoch)))/(1+

@@ -7,18 +7,18 @@ import (
 	"slices"
 )
 
-// arguments are Python's keyword arguments of one schedule. The builder of the schedule asks for
-// each that it knows; what is left over in the end is unknown. The first error is kept.
+// arguments are the Python keyword arguments of a schedule. The function that builds the schedule
+// reads every argument that it knows; any other argument is unknown. The first error is kept.
 type arguments struct {
 	schedule string
 	given    map[string]any
 	known    []string
 	err      error
-	// ByName, for schedules that are made of others
+	// ByName, for schedules that contain other schedules
 	byName func(name string, kwargs map[string]any, warmup float64) (Schedule, error)
 }
 
-// take gives an argument; ok is false if it was not given, or given as None.
+// take returns an argument. ok is false if it was not given or is None.
 func (a *arguments) take(name string) (value any, ok bool) {
 	a.known = append(a.known, name)
 	value, ok = a.given[name]
@@ -31,7 +31,7 @@ func (a *arguments) wrong(name string, value any, want string) {
 	}
 }
 
-// number reads a number into a field whose zero value is its default too.
+// number reads a number into a field whose default is its zero value.
 func (a *arguments) number(name string, field *float64) {
 	if v, ok := a.take(name); ok {
 		if *field, ok = toFloat(v); !ok {
@@ -40,7 +40,7 @@ func (a *arguments) number(name string, field *float64) {
 	}
 }
 
-// nonzero reads a number into a field whose zero value means another default.
+// nonzero reads a number into a field whose zero value stands for another default.
 func (a *arguments) nonzero(name string, field *float64) {
 	if a.number(name, field); *field == 0 {
 		if v, ok := a.given[name]; ok && v != nil {
@@ -91,7 +91,7 @@ func (a *arguments) flag(name string, field *bool) {
 	}
 }
 
-// off reads a switch that is on in Python unless it is turned off.
+// off reads a flag that is on by default in Python into a field that turns it off.
 func (a *arguments) off(name string, field *bool) {
 	on := true
 	a.flag(name, &on)
@@ -127,7 +127,7 @@ func (a *arguments) required(names ...string) {
 	}
 }
 
-// text reads a string, perhaps of a type of its own.
+// text reads a string, possibly of a named type.
 func text[T ~string](a *arguments, name string, field *T) {
 	v, ok := a.take(name)
 	if !ok {
@@ -143,7 +143,7 @@ func text[T ~string](a *arguments, name string, field *T) {
 	}
 }
 
-// value reads what only Go can express, such as a function.
+// value reads a value that only Go code can pass, such as a function.
 func value[T any](a *arguments, name string, field *T, want string) {
 	if v, ok := a.take(name); ok {
 		if *field, ok = v.(T); !ok {
@@ -152,7 +152,7 @@ func value[T any](a *arguments, name string, field *T, want string) {
 	}
 }
 
-// finish reports the first error, and else an argument that nobody asked for.
+// finish returns the first error, or an error for an argument that is unknown.
 func (a *arguments) finish() error {
 	known := slices.Compact(slices.Sorted(slices.Values(a.known)))
 	if v, ok := a.given["last_epoch"]; ok {

@@ -6,7 +6,7 @@ import (
 	"github.com/gotrainer/gotrainer/optim/lr"
 )
 
-// A rate is asked for once an update, so it has to cost nothing beside one.
+// A rate is computed once per update, so its cost must be negligible compared to that of an update.
 func BenchmarkRate(b *testing.B) {
 	for name, s := range map[string]lr.Schedule{
 		"linear": lr.Linear{Warmup: 100}, "cosine": lr.Cosine{Warmup: 100}, "OneCycleLR": lr.OneCycleLR{},

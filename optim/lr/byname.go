@@ -98,7 +98,8 @@ func unknownName(name string) error {
 	return &UnknownError{What: "schedule", Name: name, Known: Names()}
 }
 
-// functions of transformers and the names that get_scheduler has for them.
+// functions maps functions and classes of transformers to the names that get_scheduler has for
+// them.
 var functions = map[string]string{
 	"get_constant_schedule":                               "constant",
 	"get_constant_schedule_with_warmup":                   "constant_with_warmup",
@@ -123,7 +124,7 @@ func canonicalName(name string) string {
 	return name
 }
 
-// transformers holds the schedules that take a warmup.
+// transformers contains the schedules that take a warmup.
 var transformers = map[string]func(a *arguments, warmup float64) Schedule{
 	"constant":             func(*arguments, float64) Schedule { return Constant{} },
 	"constant_with_warmup": func(_ *arguments, warmup float64) Schedule { return ConstantWithWarmup{Warmup: warmup} },
@@ -175,8 +176,8 @@ var transformers = map[string]func(a *arguments, warmup float64) Schedule{
 	},
 }
 
-// minRate reads the two ways to set the lowest rate of a cosine; transformers wants exactly one of
-// them.
+// minRate reads the lowest rate of a cosine, which can be set in two ways; transformers requires
+// exactly one of them.
 func (a *arguments) minRate(minLR, minLRRate *float64) {
 	a.number("min_lr", minLR)
 	a.number("min_lr_rate", minLRRate)
@@ -188,7 +189,7 @@ func (a *arguments) minRate(minLR, minLRRate *float64) {
 	}
 }
 
-// adaptive holds the schedules of [AdaptiveByName].
+// adaptive contains the schedules of [AdaptiveByName].
 var adaptive = map[string]func(a *arguments) Adaptive{
 	"reduce_lr_on_plateau": func(a *arguments) Adaptive {
 		var s ReduceLROnPlateau

@@ -163,7 +163,7 @@ func TestComposedSchedulesCheckTheirParts(t *testing.T) {
 		if err := lr.Validate(c.schedule, 0.1, 100); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("Validate(%#v, 0.1, 100) = %v, want text with %q", c.schedule, err, c.want)
 		}
-		c.schedule.Plan(0.1, 100)(20) // does not panic for all that
+		c.schedule.Plan(0.1, 100)(20) // does not panic nevertheless
 	}
 }
 
@@ -178,7 +178,7 @@ func TestDecayLongerThanTheRunIsTakenAsInTransformers(t *testing.T) {
 		}
 	}
 	if err := lr.Validate(lr.Polynomial{}, 0.1, 0); err == nil {
-		t.Error("Polynomial was planned for no update, of which PyTorch divides by zero")
+		t.Error("Polynomial was planned for zero updates, by which PyTorch divides")
 	}
 	for _, name := range []string{"StepLR", "cosine"} {
 		kwargs := map[string]any{"last_epoch": -1}
@@ -197,7 +197,7 @@ func TestDecayLongerThanTheRunIsTakenAsInTransformers(t *testing.T) {
 		t.Error(err)
 	}
 	rate := s.Plan(1, 100)
-	// the decay began at update 40, under the warmup
+	// the decay already began at update 40, during the warmup
 	if before, after := rate(49), rate(50); before != 0.98 || after != 1-10.0/60 {
 		t.Errorf("the rates around the end of the warmup are %v and %v, want 0.98 and %v", before, after, 1-10.0/60)
 	}

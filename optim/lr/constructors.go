@@ -2,8 +2,8 @@ package lr
 
 import "fmt"
 
-// constructors holds the classes of PyTorch, timm and pytorch-accelerated for [ByName]. The second
-// parameter is the warmup that they do not take.
+// constructors contains the classes of PyTorch, timm and pytorch-accelerated for [ByName]. The
+// second parameter is the warmup, which they do not take.
 var constructors = map[string]func(a *arguments, _ float64) Schedule{
 	// torch.optim.lr_scheduler
 	"LambdaLR": func(a *arguments, _ float64) Schedule {
@@ -95,7 +95,7 @@ var constructors = map[string]func(a *arguments, _ float64) Schedule{
 		var s OneCycleLR
 		a.nonzero("max_lr", &s.MaxLR)
 		a.positive("total_steps", &s.TotalSteps)
-		// as in PyTorch, total_steps counts if both are given
+		// as in PyTorch, total_steps takes precedence
 		if cycle := a.product("epochs", "steps_per_epoch"); s.TotalSteps == 0 {
 			s.TotalSteps = cycle
 		}
@@ -229,8 +229,8 @@ func (a *arguments) timmCycles(c *TimmCycles, initial *int, lrMin *float64) {
 	a.positive("cycle_limit", &c.CycleLimit)
 }
 
-// timmNoise puts noise over a schedule if noise_range_t asks for it: its first update, or a list of
-// that and the first one without.
+// timmNoise adds noise to a schedule if noise_range_t is given: the first update with noise, or a
+// list of that and the first update without.
 func (a *arguments) timmNoise(s Schedule) Schedule {
 	n := TimmNoise{Schedule: s}
 	a.nonzero("noise_pct", &n.Pct)
@@ -259,8 +259,8 @@ func (a *arguments) timmNoise(s Schedule) Schedule {
 	return n
 }
 
-// product reads a number of updates that is given as epochs and updates of an epoch; 0 if there are
-// no epochs.
+// product returns a number of updates that is given as epochs and updates per epoch, or 0 if there
+// are no epochs.
 func (a *arguments) product(epochs, perEpoch string) int {
 	var n, per int
 	a.count(epochs, &n)
@@ -271,7 +271,7 @@ func (a *arguments) product(epochs, perEpoch string) int {
 	return n * per
 }
 
-// schedules reads a list of schedules, or of maps that describe them.
+// schedules reads a list of schedules or of maps that describe schedules.
 func (a *arguments) schedules(name string, field *[]Schedule) {
 	v, ok := a.take(name)
 	if !ok {
@@ -302,7 +302,7 @@ func (a *arguments) schedules(name string, field *[]Schedule) {
 	}
 }
 
-// part makes a schedule from a map with "name", "kwargs" and "warmup".
+// part builds a schedule from a map with "name", "kwargs" and "warmup".
 func (a *arguments) part(where string, given map[string]any) (Schedule, error) {
 	var name string
 	var warmup float64

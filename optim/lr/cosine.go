@@ -130,7 +130,7 @@ func (c CosineWarmupWithMinLR) ValidatePlan(peak float64, _ int) error {
 	return validateFloor("CosineWarmupWithMinLR", c.MinLR, peak)
 }
 
-// minRate is the floor of a rate as a share of the peak.
+// minRate returns the lowest rate as a fraction of the peak.
 func minRate(minLR, minLRRate, peak float64) float64 {
 	if minLR != 0 {
 		return minLR / peak
@@ -146,7 +146,8 @@ func validateMinRate(schedule string, minLR, minLRRate float64) error {
 	return c.err
 }
 
-// validateFloor refuses a lowest rate where the run's peak is zero, of which it is no share.
+// validateFloor returns an error if MinLR is set but the peak is zero, since MinLR is converted to
+// a fraction of it.
 func validateFloor(schedule string, minLR, peak float64) error {
 	c := checks{schedule: schedule}
 	c.that(minLR == 0 || peak != 0, "MinLR", minLR, "0, since the peak rate is 0 and MinLR is a share of it")

@@ -62,7 +62,8 @@ func (c CyclicLR) PlanMomentum(int) Rate {
 	}
 }
 
-// wave gives the height of an update in its wave, from 0 to 1, and the scale of that wave.
+// wave returns a function that gives the height of an update within its wave, from 0 to 1, and the
+// scale of that wave.
 func (c CyclicLR) wave() func(update int) (height, scale float64) {
 	up := float64(cmp.Or(c.StepSizeUp, 2000))
 	total := up + cmp.Or(float64(c.StepSizeDown), up)
@@ -82,7 +83,7 @@ func (c CyclicLR) wave() func(update int) (height, scale float64) {
 	}
 }
 
-// scale resolves Mode and ScaleFn.
+// scale returns the scale function that Mode and ScaleFn select.
 func (c CyclicLR) scale() (scale func(x float64) float64, byUpdate bool) {
 	switch {
 	case c.ScaleFn != nil:
@@ -96,8 +97,8 @@ func (c CyclicLR) scale() (scale func(x float64) float64, byUpdate bool) {
 	return func(float64) float64 { return 1 }, false
 }
 
-// attach does what PyTorch's constructor does: it writes BaseLR and the highest momentum into the
-// group, but takes its first step from the group's initial_lr.
+// attach does what PyTorch's constructor does: it writes BaseLR and the highest momentum to the
+// group, but the first step starts from the group's initial_lr.
 func (c CyclicLR) attach(g *group, updates int) stepper {
 	momentum := c.PlanMomentum(updates)
 	g.lr = c.BaseLR

@@ -69,7 +69,7 @@ func (c *checks) warmup(warmup float64) {
 		"updates")
 }
 
-// The following say what most settings must be.
+// The following methods check the most common requirements.
 func (c *checks) notNegative(field string, v float64) {
 	c.that(v >= 0 && !math.IsInf(v, 0), field, v, "a finite number that is not negative")
 }
@@ -91,8 +91,8 @@ func (c *checks) share(field string, v float64) {
 	c.that(v >= 0 && v <= 1, field, v, "a number between 0 and 1")
 }
 
-// nearest is the known name a slip of the pen away from the given one, or the first that contains
-// it; empty if none is.
+// nearest returns a known name with a small edit distance to name, or else the first that contains
+// it, or the empty string.
 func nearest(name string, known []string) string {
 	best, least := "", max(2, len(name)/3)+1
 	for _, k := range known {
@@ -107,7 +107,7 @@ func nearest(name string, known []string) string {
 	return best
 }
 
-// distance is Levenshtein's: insertions, deletions and replacements of bytes.
+// distance returns the Levenshtein distance in bytes.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -70,7 +70,7 @@ func ExamplePerEpoch() {
 	// Output: 0.10 0.10 0.01
 }
 
-// The loss of each evaluation decides.
+// The loss of each evaluation determines the rate.
 func ExampleReduceLROnPlateau() {
 	controller, err := lr.ReduceLROnPlateau{Patience: new(0)}.Start(0.1)
 	if err != nil {
@@ -90,7 +90,7 @@ func ExampleReduceLROnPlateau() {
 	// {"best":1.4,"num_bad_epochs":0,"cooldown_counter":0,"last_epoch":4,"last_lr":0.010000000000000002}
 }
 
-// A mistake in the settings is a sentence.
+// An error says what is wrong with the settings.
 func ExampleValidate() {
 	fmt.Println(lr.Validate(lr.OneCycleLR{PctStart: new(1.5)}, 0.1, 100))
 	fmt.Println(lr.Validate(lr.Polynomial{LREnd: new(0.2)}, 0.1, 100))

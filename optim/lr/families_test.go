@@ -14,8 +14,8 @@ import (
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
-// A golden case is one schedule of a Python library and what it did: testdata/*.py wrote
-// testdata/golden/*.json.
+// goldenCase is one schedule of a Python library with the values it produced, in
+// testdata/golden/*.json, which testdata/*.py write.
 type goldenCase struct {
 	Schedule string
 	Kwargs   map[string]any
@@ -23,8 +23,8 @@ type goldenCase struct {
 	Peak     hex
 	Updates  int
 	Rates    []hex
-	Momentum []hex  // empty: the momentum is left alone
-	Metrics  string // what the schedule is told; empty: it follows the update number
+	Momentum []hex  // empty if the schedule does not change the momentum
+	Metrics  string // kind of observed values; empty if the schedule depends only on the update
 	observed []hex
 }
 
@@ -40,7 +40,7 @@ func (h *hex) UnmarshalJSON(raw []byte) error {
 	return err
 }
 
-// functions in Go for the ones that the scripts give as text.
+// lambdas are Go versions of the functions that the scripts give as text.
 var lambdas = map[string]func(x float64) float64{
 	"0.95":              func(float64) float64 { return 0.95 },
 	"0.95 ** x":         func(x float64) float64 { return roundedmath.Pow(0.95, x) },
@@ -48,7 +48,7 @@ var lambdas = map[string]func(x float64) float64{
 	"1 / (1 + x / 100)": func(x float64) float64 { return 1 / (1 + x/100) },
 }
 
-// withFunctions replaces the text of functions, in parts of other schedules too.
+// withFunctions replaces functions given as text, also in nested schedules.
 func withFunctions(kwargs map[string]any) map[string]any {
 	for name, v := range kwargs {
 		switch name {
@@ -66,9 +66,9 @@ func withFunctions(kwargs map[string]any) map[string]any {
 	return kwargs
 }
 
-// nearly lists the files in which the C library's cos, pow (one value in about 700 is not the
-// nearest double) or tanh shows, with the difference allowed, in units in the last place of the
-// greatest rate of the case. The others are equal to the last bit.
+// nearly lists the files that are affected by the C library's cos, pow (about one value in 700 is
+// not correctly rounded) or tanh, with the permitted difference in units in the last place of the
+// case's highest rate. All others are equal bit for bit.
 var nearly = map[string]float64{
 	"torch_OneCycleLR":     1, // cos
 	"torch_SequentialLR":   1, // cos
@@ -173,8 +173,8 @@ func (c goldenCase) run(t *testing.T) (rates, momenta []float64) {
 	return rates, momenta
 }
 
-// compare reports the first difference beyond what is allowed, and says whether there is none at
-// all.
+// compare reports the first difference greater than allowed. It returns whether all values are
+// equal.
 func (c goldenCase) compare(t *testing.T, what string, got []float64, want []hex, allowed float64) (equal bool) {
 	t.Helper()
 	if len(got) != len(want) {

@@ -11,8 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/internal/goldencount"
 )
 
-// TestRatesEqualTransformersToTheLastBit reads testdata/golden.json, which testdata/golden.py
-// wrote.
+// TestRatesEqualTransformersToTheLastBit compares with testdata/golden.json, the output of
+// testdata/golden.py.
 func TestRatesEqualTransformersToTheLastBit(t *testing.T) {
 	var golden struct {
 		Cases []struct {

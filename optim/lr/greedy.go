@@ -31,13 +31,13 @@ type Greedy struct {
 // Start implements [Adaptive].
 func (g Greedy) Start(peak float64) (Controller, error) {
 	r := &greedy{
-		judge:  judge{cmp.Or(g.Mode, Min), optional.Or(g.Threshold, 1e-6), cmp.Or(g.ThresholdMode, Absolute)},
-		factor: cmp.Or(g.Factor, 0.95), patience: optional.Or(g.Patience, 10), cooldown: g.Cooldown, warmup: g.Warmup,
+		comparator: comparator{cmp.Or(g.Mode, Min), optional.Or(g.Threshold, 1e-6), cmp.Or(g.ThresholdMode, Absolute)},
+		factor:     cmp.Or(g.Factor, 0.95), patience: optional.Or(g.Patience, 10), cooldown: g.Cooldown, warmup: g.Warmup,
 		minLR: optional.Or(g.MinLR, 1e-3), maxLR: optional.Or(g.MaxLR, 1), eps: optional.Or(g.Eps, 1e-8),
 		peak: peak, window: cmp.Or(g.WindowSize, 50), resetStart: optional.Or(g.ResetStart, 500),
 	}
 	c := checks{schedule: "Greedy"}
-	c.judge(r.judge)
+	c.comparator(r.comparator)
 	c.that(r.factor > 0 && r.factor < 1, "Factor", g.Factor, "a number above 0 and below 1, or 0 for 0.95")
 	c.count("Patience", r.patience)
 	c.count("Cooldown", r.cooldown)
@@ -59,27 +59,27 @@ func (g Greedy) Start(peak float64) (Controller, error) {
 	return r, nil
 }
 
-// greedy is a running [Greedy].
+// greedy is the running state of a [Greedy].
 type greedy struct {
-	judge                            judge
+	comparator                       comparator
 	factor, minLR, maxLR, eps, peak  float64
 	patience, cooldown, warmup       int
 	window /* 0: none */, resetStart int
 	state                            greedyState
 }
 
-// greedyState has the names of GreedyLR's state_dict.
+// greedyState has the keys of GreedyLR's state_dict.
 type greedyState struct {
 	Best            pyfloat.JSON   `json:"best"`
 	NumBadEpochs    int            `json:"num_bad_epochs"`
 	NumGoodEpochs   int            `json:"num_good_epochs"`
 	CooldownCounter int            `json:"cooldown_counter"`
 	WarmupCounter   int            `json:"warmup_counter"`
-	ResetStart      int            `json:"reset_start"` // falls at the lowest rate that are left
-	LastEpoch       int            `json:"last_epoch"`  // values observed
+	ResetStart      int            `json:"reset_start"` // remaining decreases at the lowest rate
+	LastEpoch       int            `json:"last_epoch"`  // number of values observed
 	LastLR          pyfloat.JSON   `json:"last_lr"`
 	Values          []pyfloat.JSON `json:"values"` // the window of Smooth
-	Sum             pyfloat.JSON   `json:"sum"`    // of Values, as it was added up
+	Sum             pyfloat.JSON   `json:"sum"`    // of Values, as a running sum
 }
 
 func (g *greedy) Rate() float64 { return float64(g.state.LastLR) }
@@ -97,7 +97,7 @@ func (g *greedy) Observe(metric float64) float64 {
 	case s.WarmupCounter > 0:
 		s.WarmupCounter--
 		s.NumBadEpochs, s.NumGoodEpochs = 0, 0
-	case g.judge.better(metric, float64(s.Best)):
+	case g.comparator.better(metric, float64(s.Best)):
 		s.Best, s.NumBadEpochs = pyfloat.JSON(metric), 0
 		if s.NumGoodEpochs++; s.NumGoodEpochs > g.patience {
 			g.rise()
@@ -113,7 +113,7 @@ func (g *greedy) Observe(metric float64) float64 {
 	return g.Rate()
 }
 
-// smooth is transformers' StreamingAverage: a running sum, with the rounding errors of one.
+// smooth is transformers' StreamingAverage: a running sum, including its rounding errors.
 func (g *greedy) smooth(value float64) float64 {
 	s := &g.state
 	s.Values = append(s.Values, pyfloat.JSON(value))
@@ -145,9 +145,9 @@ func (g *greedy) fall() {
 	}
 }
 
-// reset forgets all but the rate and the count of values.
+// reset resets everything except the rate and the count of values.
 func (g *greedy) reset() {
-	g.state = greedyState{Best: pyfloat.JSON(g.judge.worst()), ResetStart: g.resetStart, LastEpoch: g.state.LastEpoch,
+	g.state = greedyState{Best: pyfloat.JSON(g.comparator.worst()), ResetStart: g.resetStart, LastEpoch: g.state.LastEpoch,
 		LastLR: g.state.LastLR, Values: []pyfloat.JSON{}}
 }
 
@@ -165,7 +165,8 @@ func (g *greedy) LoadState(raw []byte) error {
 	return nil
 }
 
-// invalid says why a state cannot be one of these settings; empty: it can.
+// invalid returns the reason why a state does not fit these settings, or the empty string if it
+// does.
 func (g *greedy) invalid(s greedyState) string {
 	switch {
 	case !usable(s.LastLR):

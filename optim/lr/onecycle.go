@@ -55,7 +55,7 @@ func (o OneCycleLR) PlanMomentum(updates int) Rate {
 	return func(update int) float64 { return o.momentum(corners, position, update) }
 }
 
-// corners are the rates and momenta that a cycle goes between.
+// corners are the rates and momenta between which a cycle moves.
 type corners struct {
 	first, high, last         float64
 	baseMomentum, maxMomentum float64
@@ -81,7 +81,8 @@ func (o OneCycleLR) momentum(c corners, position func(int) (int, float64), updat
 	return o.anneal([]float64{c.maxMomentum, c.baseMomentum, c.maxMomentum, c.maxMomentum}, phase, done)
 }
 
-// position gives the phase that an update is in and the share of it that is done.
+// position returns a function that gives the phase of an update and the fraction of the phase that
+// is done.
 func (o OneCycleLR) position(updates int) func(update int) (phase int, done float64) {
 	total, start := float64(cmp.Or(o.TotalSteps, updates)), optional.Or(o.PctStart, 0.3)
 	ends := []float64{float64(start*total) - 1, total - 1}
@@ -103,7 +104,7 @@ func (o OneCycleLR) position(updates int) func(update int) (phase int, done floa
 	}
 }
 
-// anneal goes from one corner of the cycle to the next.
+// anneal interpolates between one corner of the cycle and the next.
 func (o OneCycleLR) anneal(corners []float64, phase int, done float64) float64 {
 	from, to := corners[phase], corners[phase+1]
 	if o.AnnealStrategy == AnnealLinear {
@@ -112,8 +113,8 @@ func (o OneCycleLR) anneal(corners []float64, phase int, done float64) float64 {
 	return to + float64((from-to)/2*(roundedmath.Cos(math.Pi*done)+1))
 }
 
-// attach does what PyTorch's constructor does: it replaces the group's initial_lr, which other
-// schedulers start from, and the corners that any OneCycleLR of this group goes between.
+// attach does what PyTorch's constructor does: it replaces the group's initial_lr, from which other
+// schedulers start, and the corners that every OneCycleLR of this group uses.
 func (o OneCycleLR) attach(g *group, updates int) stepper {
 	mine, position := o.corners(g.peak), o.position(updates)
 	g.initialLR = new(mine.first)

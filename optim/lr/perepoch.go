@@ -63,7 +63,7 @@ func (p PerEpoch) each(rate Rate) Rate {
 	return func(update int) float64 { return rate(update / max(1, p.Updates)) }
 }
 
-// epochs is the number of epochs in a run; the last may be a short one.
+// epochs returns the number of epochs in a run; the last one may be incomplete.
 func (p PerEpoch) epochs(updates int) int {
 	per := max(1, p.Updates)
 	return (updates + per - 1) / per

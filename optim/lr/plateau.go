@@ -26,12 +26,12 @@ type ReduceLROnPlateau struct {
 // Start implements [Adaptive].
 func (r ReduceLROnPlateau) Start(peak float64) (Controller, error) {
 	p := &plateau{
-		judge:  judge{cmp.Or(r.Mode, Min), optional.Or(r.Threshold, 1e-4), cmp.Or(r.ThresholdMode, Relative)},
-		factor: cmp.Or(r.Factor, 0.1), patience: optional.Or(r.Patience, 10), cooldown: r.Cooldown, minLR: r.MinLR,
+		comparator: comparator{cmp.Or(r.Mode, Min), optional.Or(r.Threshold, 1e-4), cmp.Or(r.ThresholdMode, Relative)},
+		factor:     cmp.Or(r.Factor, 0.1), patience: optional.Or(r.Patience, 10), cooldown: r.Cooldown, minLR: r.MinLR,
 		eps: optional.Or(r.Eps, 1e-8),
 	}
 	c := checks{schedule: "ReduceLROnPlateau"}
-	c.judge(p.judge)
+	c.comparator(p.comparator)
 	c.that(p.factor > 0 && p.factor < 1, "Factor", r.Factor, "a number above 0 and below 1, or 0 for 0.1")
 	c.count("Patience", p.patience)
 	c.count("Cooldown", p.cooldown)
@@ -40,24 +40,24 @@ func (r ReduceLROnPlateau) Start(peak float64) (Controller, error) {
 	if err := c.start(peak); err != nil {
 		return nil, err
 	}
-	p.state = plateauState{Best: pyfloat.JSON(p.judge.worst()), LastLR: pyfloat.JSON(peak)}
+	p.state = plateauState{Best: pyfloat.JSON(p.comparator.worst()), LastLR: pyfloat.JSON(peak)}
 	return p, nil
 }
 
-// plateau is a running [ReduceLROnPlateau].
+// plateau is the running state of a [ReduceLROnPlateau].
 type plateau struct {
-	judge              judge
+	comparator         comparator
 	factor, minLR, eps float64
 	patience, cooldown int
 	state              plateauState
 }
 
-// plateauState has the names of PyTorch's state_dict.
+// plateauState has the keys of PyTorch's state_dict.
 type plateauState struct {
 	Best            pyfloat.JSON `json:"best"`
 	NumBadEpochs    int          `json:"num_bad_epochs"`
 	CooldownCounter int          `json:"cooldown_counter"`
-	LastEpoch       int          `json:"last_epoch"` // values observed
+	LastEpoch       int          `json:"last_epoch"` // number of values observed
 	LastLR          pyfloat.JSON `json:"last_lr"`
 }
 
@@ -66,7 +66,7 @@ func (p *plateau) Rate() float64 { return float64(p.state.LastLR) }
 func (p *plateau) Observe(metric float64) float64 {
 	s := &p.state
 	s.LastEpoch++
-	if p.judge.better(metric, float64(s.Best)) {
+	if p.comparator.better(metric, float64(s.Best)) {
 		s.Best, s.NumBadEpochs = pyfloat.JSON(metric), 0
 	} else {
 		s.NumBadEpochs++
@@ -98,7 +98,7 @@ func (p *plateau) LoadState(raw []byte) error {
 	return nil
 }
 
-// invalid says why a state cannot be; empty: it can.
+// invalid returns the reason why a state is not valid, or the empty string if it is.
 func (s plateauState) invalid() string {
 	switch {
 	case !usable(s.LastLR):

@@ -12,7 +12,7 @@ import (
 	"github.com/gotrainer/gotrainer/optim/lr"
 )
 
-// anySchedule draws a schedule of any kind with settings that Validate allows.
+// anySchedule draws a schedule of any kind, with settings that pass Validate.
 func anySchedule(t *rapid.T) lr.Schedule {
 	simple := anySimple(t)
 	switch rapid.IntRange(0, 5).Draw(t, "composed") {
@@ -84,7 +84,7 @@ func TestNoRateIsNegativeOrAboveThePeak(t *testing.T) {
 		}
 		rate, highest := s.Plan(peak, updates), peak
 		if _, ok := s.(lr.ChainedScheduler); ok {
-			highest = math.MaxFloat64 // ConstantLR divides by its factor what another may have overwritten
+			highest = math.MaxFloat64 // ConstantLR divides by its factor, even if another schedule has overwritten the rate
 		}
 		for update := range updates + 50 {
 			if r := rate(update); !(r >= -1e-15*peak && r <= highest*(1+1e-9)) {
@@ -94,7 +94,8 @@ func TestNoRateIsNegativeOrAboveThePeak(t *testing.T) {
 	})
 }
 
-// Asked in any order, twice, from another Plan: always the same rate and momentum.
+// The rate and the momentum of an update are the same, in whatever order and however often they are
+// requested.
 func TestARateDependsOnNothingButTheUpdate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := anySchedule(t)
@@ -225,6 +226,6 @@ func TestAnEpochIsToldWherePerEpochIs(t *testing.T) {
 	} {
 		before := fmt.Sprintf("%#v", c.given)
 		require.Equal(t, c.want, lr.ForEpochs(c.given, 7))
-		require.Equal(t, before, fmt.Sprintf("%#v", c.given), "what was given stays")
+		require.Equal(t, before, fmt.Sprintf("%#v", c.given), "the arguments are not changed")
 	}
 }

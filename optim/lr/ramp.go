@@ -7,8 +7,7 @@ import (
 	"github.com/gotrainer/gotrainer/internal/roundedmath"
 )
 
-// defaultIters is total_iters of PyTorch's ConstantLR, LinearLR and PolynomialLR where nothing else
-// is said.
+// defaultIters is the default of total_iters in PyTorch's ConstantLR, LinearLR and PolynomialLR.
 const defaultIters = 5
 
 // ConstantLR keeps the rate at a share of the peak for the first updates:

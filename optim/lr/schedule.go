@@ -65,7 +65,7 @@ func WarmupUpdates(warmup float64, updates int) int {
 	return int(math.Ceil(float64(updates) * warmup))
 }
 
-// warmupFactor is the factor of an update during warmup; ok is false after it.
+// warmupFactor returns the factor of an update during warmup; ok is false after the warmup.
 func warmupFactor(update, warmup int) (factor float64, ok bool) {
 	if update >= warmup {
 		return 0, false
@@ -73,7 +73,7 @@ func warmupFactor(update, warmup int) (factor float64, ok bool) {
 	return float64(update) / float64(max(1, warmup)), true
 }
 
-// factors is the plan of the schedules of transformers: a linear warmup, then the peak times a
+// factors returns the plan of a schedule of transformers: a linear warmup, then the peak times a
 // factor.
 func factors(peak float64, warmup int, factor func(update int) float64) Rate {
 	return func(update int) float64 {

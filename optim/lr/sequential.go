@@ -140,7 +140,7 @@ func (c *chain) undo() {
 }
 
 func (c *chain) initialStep() { c.step() }
-func (c *chain) restart()     { c.step() } // Validate refuses what comes here
+func (c *chain) restart()     { c.step() } // Validate rejects schedules that would call it
 
 // sequence is an attached SequentialLR.
 type sequence struct {
@@ -162,10 +162,10 @@ func (q *sequence) step() {
 
 func (q *sequence) undo()        { (&chain{q.parts}).undo() }
 func (q *sequence) initialStep() { q.step() }
-func (q *sequence) restart()     { q.step() } // Validate refuses what comes here
+func (q *sequence) restart()     { q.step() } // Validate rejects schedules that would call it
 
-// attachAll attaches in order, as a program constructs its schedulers. A missing list or schedule
-// holds the rate, until Validate is asked.
+// attachAll attaches schedules in order, as a program constructs its schedulers. An empty list or a
+// nil schedule keeps the rate constant; Validate reports them.
 func attachAll(schedules []Schedule, g *group, updates int) []stepper {
 	if len(schedules) == 0 {
 		schedules = []Schedule{Constant{}}

@@ -2,20 +2,20 @@ package lr
 
 import "sync"
 
-// PyTorch's schedulers are objects that take turns at one number, the "lr" of a parameter group,
-// and many compute the next value from the last. In real numbers each has a closed form; in float64
-// the closed form ends a few bits beside the steps. So here are the objects themselves, hidden
-// behind the function of the update number that [Schedule] promises: Plan runs them once, in order,
-// and remembers what they said.
+// PyTorch's schedulers are objects that take turns in changing one number, the "lr" of a parameter
+// group, and many compute the next value from the previous one. Mathematically, each has a closed
+// form, but in float64 its result differs from the step-by-step one in the last bits. Therefore the
+// objects are reproduced here, hidden behind the function of the update number that [Schedule]
+// requires: Plan runs them once, in order, and records their results.
 
-// group is what PyTorch's schedulers read and write in a parameter group of the optimizer.
+// group holds what PyTorch's schedulers read and write in a parameter group of the optimizer.
 type group struct {
-	peak      float64 // of the run
+	peak      float64 // peak rate of the run
 	lr        float64
 	initialLR *float64 // group["initial_lr"]: set by the first scheduler that is attached
 
-	momentum float64 // of Adam: beta1
-	corners  corners // what OneCycleLR and CyclicLR write into the group for OneCycleLR to read
+	momentum float64 // for Adam: beta1
+	corners  corners // written by OneCycleLR and CyclicLR, read by OneCycleLR
 }
 
 // stepper is a scheduler attached to a group: torch.optim.lr_scheduler.LRScheduler.
@@ -26,21 +26,21 @@ type stepper interface {
 	undo()        // SequentialLR.recursive_undo
 }
 
-// attachable is a schedule whose rates depend on what other schedulers have done to the group.
+// attachable is a schedule whose rates depend on what other schedulers have written to the group.
 type attachable interface {
 	Schedule
 	attach(g *group, updates int) stepper
 }
 
-// groupPlanner is a schedule of transformers that has its lowest rate as a number: it divides by
-// the rate that the optimizer was made with, optimizer.defaults["lr"], and multiplies what another
-// scheduler may have left as the group's base.
+// groupPlanner is a schedule of transformers whose lowest rate is given as a number. It divides
+// that number by the rate with which the optimizer was made, optimizer.defaults["lr"], and
+// multiplies the result by the group's base rate, which another scheduler may have changed.
 type groupPlanner interface {
 	planGroup(base, peak float64, updates int) Rate
 }
 
-// attach makes the stepper of any schedule. One that is not from PyTorch is a function of the
-// number of the step, as LambdaLR is.
+// attach makes a stepper for any schedule. Like LambdaLR, a schedule that is not from PyTorch is a
+// function of the step number.
 func attach(s Schedule, g *group, updates int) stepper {
 	if a, ok := s.(attachable); ok {
 		return a.attach(g, updates)
@@ -58,16 +58,16 @@ func attach(s Schedule, g *group, updates int) stepper {
 	}})
 }
 
-// scheduler is a stepper that consists of formulas.
+// scheduler is a stepper defined by formulas.
 type scheduler struct {
 	g       *group
 	base    float64 // base_lrs[0]
-	epoch   int     // last_epoch: the number of the step whose rate is in the group now
-	steps   int     // _step_count: how often step was called
-	initial bool    // _is_initial: the constructor is at work
+	epoch   int     // last_epoch: the number of the step whose rate the group has now
+	steps   int     // _step_count: how often step has been called
+	initial bool    // _is_initial: inside the constructor
 
 	next   func(*scheduler) float64 // get_lr
-	closed func(*scheduler) float64 // _get_closed_form_lr; nil: there is none
+	closed func(*scheduler) float64 // _get_closed_form_lr; nil if there is none
 }
 
 func newScheduler(g *group, s *scheduler) *scheduler {
@@ -102,8 +102,8 @@ func (s *scheduler) restart() {
 
 func (s *scheduler) undo() { s.epoch-- }
 
-// planStepper is the Plan of a schedule that must be stepped through. Its Rate keeps 16 bytes for
-// each update up to the latest one asked for.
+// planStepper returns the rate and momentum functions of a schedule that must be stepped through.
+// They keep 16 bytes for each update up to the latest one requested.
 func planStepper(s attachable, peak float64, updates int) (rate, momentum Rate) {
 	g := &group{peak: peak, lr: peak}
 	t := &track{g: g, stepper: s.attach(g, updates)}
@@ -127,7 +127,7 @@ func PlanFrom(s Schedule, current, peak float64, updates int) Rate {
 	return func(update int) float64 { return t.at(update).lr }
 }
 
-// track is the record of a stepper's past.
+// track records the past values of a stepper.
 type track struct {
 	mu      sync.Mutex
 	g       *group
@@ -149,5 +149,5 @@ func (t *track) at(update int) values {
 	return t.past[max(0, update)]
 }
 
-// cycles says whether a schedule moves the momentum.
+// cycles reports whether a schedule changes the momentum.
 func cycles(s Schedule) bool { return PlanMomentum(s, 1) != nil }

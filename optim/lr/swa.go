@@ -38,7 +38,7 @@ func (s SWALR) attach(g *group, _ int) stepper {
 			step = max(1, step)
 		}
 		before, now := share(step-1), share(step)
-		start := s.SWALR // where the way began, by the rate of the last update
+		start := s.SWALR // start of the annealing, reconstructed from the rate of the last update
 		if before != 1 {
 			start = (c.g.lr - float64(before*s.SWALR)) / (1 - before)
 		}

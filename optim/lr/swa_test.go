@@ -10,7 +10,7 @@ import (
 	"github.com/gotrainer/gotrainer/optim/lr"
 )
 
-// The rates are those of PyTorch 2.11, from 0.1 on.
+// The expected rates were computed with PyTorch 2.11, starting from 0.1.
 func TestSWALRIsThatOfPyTorch(t *testing.T) {
 	for name, c := range map[string]struct {
 		schedule lr.Schedule

@@ -18,7 +18,7 @@ type TimmWarmup struct {
 	WarmupLRInit float64 // the first rate of the warmup (warmup_lr_init)
 }
 
-// plan is _get_lr behind the warmup, which ends at the rate target.
+// plan is _get_lr after the warmup, which ends at the rate target.
 func (w TimmWarmup) plan(peak, target float64, rate Rate) Rate {
 	step := (target - w.WarmupLRInit) / float64(max(1, w.WarmupT))
 	return func(update int) float64 {
@@ -32,7 +32,7 @@ func (w TimmWarmup) plan(peak, target float64, rate Rate) Rate {
 	}
 }
 
-// after lets a schedule begin at the end of the warmup: warmup_prefix=True.
+// after makes a schedule start at the end of the warmup: warmup_prefix=True.
 func (w TimmWarmup) after(prefix bool, rate Rate) Rate {
 	if !prefix {
 		return rate
@@ -52,7 +52,7 @@ type TimmCycles struct {
 	CycleLimit int     // number of cycles (cycle_limit); 0 means 1
 }
 
-// at gives the number of the cycle, its length and the update in it.
+// at returns the index of the cycle, its length, and the position of the update in it.
 func (c TimmCycles) at(update, initial int) (cycle int, length, current float64) {
 	t, first, mul := float64(update), float64(initial), cmp.Or(c.CycleMul, 1)
 	if mul == 1 {
@@ -60,7 +60,7 @@ func (c TimmCycles) at(update, initial int) (cycle int, length, current float64)
 		return cycle, first, t - float64(initial*cycle)
 	}
 	grown := 1 - float64(t/first*(1-mul))
-	if !(grown > 0) { // shrinking cycles have come to their end
+	if !(grown > 0) { // shrinking cycles have ended
 		return c.limit(), first, 0
 	}
 	n := math.Floor(roundedmath.Log(grown) / roundedmath.Log(mul))
@@ -70,7 +70,7 @@ func (c TimmCycles) at(update, initial int) (cycle int, length, current float64)
 
 func (c TimmCycles) limit() int { return cmp.Or(c.CycleLimit, 1) }
 
-// plan is the part that the cosine, the polynomial and the hyperbolic tangent have in common.
+// plan is the common part of the cosine, polynomial and hyperbolic tangent schedules.
 func (c TimmCycles) plan(peak float64, initial int, lrMin float64, value func(high, current,
 	length float64) float64) Rate {
 	decay := cmp.Or(c.CycleDecay, 1)

@@ -43,7 +43,8 @@ func (n TimmNoise) Plan(peak float64, updates int) Rate {
 	rate := n.Schedule.Plan(peak, updates)
 	return func(update int) float64 {
 		r := rate(update)
-		if update < max(1, n.From) || n.To != 0 && update >= n.To { // update 0 has what timm's constructor sets
+		// Update 0 has the rate that timm's constructor sets.
+		if update < max(1, n.From) || n.To != 0 && update >= n.To {
 			return r
 		}
 		return r + float64(r*n.noise(update))
@@ -53,10 +54,10 @@ func (n TimmNoise) Plan(peak float64, updates int) Rate {
 func (n TimmNoise) noise(update int) float64 {
 	g := mt19937.New(optional.Or(n.Seed, 42) + uint32(update))
 	pct, std := cmp.Or(n.Pct, 0.67), cmp.Or(n.Std, 1)
-	for range 1 << 20 { // with settings that Validate allows about a thousand draws at most
+	for range 1 << 20 { // settings that pass Validate need at most about a thousand draws
 		first, second := normalPair(g)
 		for _, draw := range []float64{first, second} {
-			// torch.randn makes a float32.
+			// torch.randn returns a float32.
 			if noise := float64(float32(draw)) * std; math.Abs(noise) < pct || !(pct > 0) {
 				return noise
 			}
@@ -88,7 +89,8 @@ func (n TimmNoise) ValidatePlan(peak float64, updates int) error {
 	return nil
 }
 
-// normalPair draws two numbers by the method of Box and Muller, as at::normal_distribution<double>.
+// normalPair draws two normally distributed numbers with the Box-Muller transform, as
+// at::normal_distribution<double> does.
 func normalPair(g *mt19937.Source) (first, second float64) {
 	u1, u2 := g.Float64(), g.Float64()
 	r, theta := math.Sqrt(-2*math.Log1p(-u2)), 2*math.Pi*u1

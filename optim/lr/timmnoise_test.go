@@ -19,7 +19,7 @@ func TestNoiseStaysInItsRange(t *testing.T) {
 		}
 	}
 	if shaken != 10 {
-		t.Errorf("%d rates are shaken, want 10", shaken)
+		t.Errorf("%d rates have noise, want 10", shaken)
 	}
 	other := n
 	other.Seed = new(uint32(43))

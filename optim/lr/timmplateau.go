@@ -40,12 +40,12 @@ func (t TimmPlateau) Start(peak float64) (Controller, error) {
 	return w, nil
 }
 
-// warmedPlateau is a running [TimmPlateau].
+// warmedPlateau is the running state of a [TimmPlateau].
 type warmedPlateau struct {
 	*plateau
 	warmup TimmWarmup
 	peak   float64
-	epoch  int // values observed, those of the warmup too
+	epoch  int // number of values observed, including those during the warmup
 }
 
 func (w *warmedPlateau) Observe(metric float64) float64 {

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testenv.Run(m)) }
 
-// questions are all that asks a GPU.
+// questions returns all functions that query a GPU.
 func questions(d torch.Device) map[string]func() error {
 	must := func(f func()) func() error { return func() error { return torch.Try(f) } }
 	return map[string]func() error{
@@ -71,7 +71,7 @@ func TestWhatIsNoGPUIsRefused(t *testing.T) {
 	require.ErrorIs(t, torch.Try(zero.Synchronize), torch.ErrUndefined)
 }
 
-// A GPU that has failed is asked nothing, and says what it is.
+// After a failure, the GPU is not called any more, and the error says so.
 func TestAfterAFailureNothingIsAsked(t *testing.T) {
 	testenv.RequireTorch(t)
 	defer cgotorch.ThrowForTest(cgotorch.Mend)

@@ -48,7 +48,7 @@ func DeviceProperties(d torch.Device) (Properties, error) {
 	return Properties{gpu.Name, Capability{gpu.Major, gpu.Minor}, gpu.Multiprocessors, gpu.Memory}, nil
 }
 
-// usable returns why d cannot be asked.
+// usable returns an error if d is not a GPU, or is one that cannot be used.
 func usable(d torch.Device) error {
 	switch {
 	case !d.IsCUDA():
@@ -122,5 +122,5 @@ func Synchronize(d torch.Device) {
 // check panics if a call failed.
 func check(op string, code cgotorch.Code) { torch.CheckCode("cuda."+op, code) }
 
-// try returns what check panics with.
+// try is like check but returns the error instead of panicking.
 func try(op string, code cgotorch.Code) error { return torch.Try(func() { check(op, code) }) }

@@ -1,13 +1,13 @@
-// Package cuda is what a program wants to know of its GPUs and to decide for them: torch.cuda and
-// torch.backends of Python.
+// Package cuda has information about GPUs and settings for them: torch.cuda and torch.backends of
+// Python.
 //
-// Questions about a GPU return an error where there is none, a sentence that says why: see
-// [torch.CheckDevice]. What needs a GPU in the middle of a computation (streams, events, [On],
-// [Synchronize]) panics with a *torch.Error, as operators do. The settings in settings.go can be
-// made and read on every machine; some of them count on a CPU too, as they say.
+// Functions that ask about a GPU return an error if there is none, which says why: see
+// [torch.CheckDevice]. Functions that need a GPU in the middle of a computation (streams, events,
+// [On], [Synchronize]) panic with a *torch.Error, as operators do. The settings in settings.go can
+// be made and read on every machine; some of them also affect the CPU, as they say.
 //
 // libtorch keeps the current GPU and the current stream for each thread of the operating system.
-// They are therefore closures, which pin their goroutine while they run and put back what was
-// before: [On], [Stream.Run]. Settings hold for the whole process, and are not to be changed while
-// other goroutines compute.
+// Functions that change them therefore take a function to run, pin their goroutine meanwhile, and
+// then restore the previous ones: [On], [Stream.Run]. Settings apply to the whole process, and must
+// not be changed while other goroutines compute.
 package cuda

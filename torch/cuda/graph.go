@@ -38,9 +38,9 @@ type Pool struct{ c cgotorch.Pool }
 
 // CaptureOptions are the options of [Graph.Capture].
 type CaptureOptions struct {
-	// Pool is a pool to share with another graph: the value of that graph's [Graph.Pool]. Graphs
-	// of one pool must not be replayed at the same time, and one may overwrite what another left
-	// in tensors that nobody holds.
+	// Pool is a pool to share with another graph: the value of that graph's [Graph.Pool]. Graphs of
+	// one pool must not be replayed at the same time, and one may overwrite results of another in
+	// tensors that are no longer used.
 	Pool Pool
 	// Generators are the generators that f draws from, besides the GPU's default one.
 	Generators []*torch.Generator
@@ -58,7 +58,7 @@ func NewGraph(d torch.Device) *Graph {
 	return g
 }
 
-// needGraphs panics where graphs cannot be had.
+// needGraphs panics if this installation does not support CUDA graphs on d.
 func needGraphs(op string, d torch.Device) {
 	loaded(op)
 	if cgotorch.GraphsPretended() {
@@ -99,7 +99,7 @@ func (g *Graph) Capture(o CaptureOptions, f func()) {
 			g.captured = code >= 0
 			check(op, code)
 		} else if code < 0 {
-			code.Take() // what f panics with says more
+			code.Take() // f's own panic is more informative
 		}
 	}()
 	f()
@@ -140,7 +140,7 @@ func (g *Graph) Free() {
 	}
 }
 
-// filled is the handle of a graph that holds something.
+// filled returns the handle of a graph that has been captured, and panics if it is empty.
 func (g *Graph) filled(op string) cgotorch.Graph {
 	c := g.pointer(op)
 	if !g.captured {

@@ -12,8 +12,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch/cuda"
 )
 
-// onGraphs runs a test on a CPU that records and replays as a GPU does, and on a GPU where there is
-// one.
+// onGraphs runs a test on a CPU that records and replays like a GPU, and on a GPU if there is one.
 func onGraphs(t *testing.T, test func(t *testing.T, d torch.Device)) {
 	testenv.RequireTorch(t)
 	t.Run("recorded on the CPU", func(t *testing.T) {
@@ -42,7 +41,7 @@ func TestAGraphComputesOnlyWhenItIsReplayed(t *testing.T) {
 			})
 		})
 		assert.Equal(t, []float32{0, 0, 0}, torch.Values[float32](sum), "nothing is computed before the first replay")
-		factor = 100 // the host's numbers are what they were
+		factor = 100 // the graph has captured the old value
 		for k := range 3 {
 			x.Fill_(float64(k + 1))
 			g.Replay()
@@ -63,7 +62,8 @@ func TestAGraphComputesOnlyWhenItIsReplayed(t *testing.T) {
 	})
 }
 
-// Replays draw what the same calls would draw, and a backward pass is replayed with its gradients.
+// Replays draw the same numbers as the calls would, and a replayed backward pass computes the same
+// gradients.
 func TestAReplayHasTheBitsOfTheCalls(t *testing.T) {
 	onGraphs(t, func(t *testing.T, d torch.Device) {
 		run := func(captured bool) (losses []float64, gradient []float32) {
@@ -124,7 +124,7 @@ func TestWhatReadsANumberBackCannotBeCaptured(t *testing.T) {
 		require.ErrorIs(t, err, torch.ErrNotSupported)
 		require.ErrorContains(t, err, "capturing")
 		assert.False(t, torch.DeviceFailed())
-		assert.Equal(t, want, torch.DefaultGenerator(d).State(), "random numbers are where they were")
+		assert.Equal(t, want, torch.DefaultGenerator(d).State(), "the generator has its former state")
 		assert.Equal(t, []float32{1, 1, 1}, torch.Values[float32](x))
 		require.ErrorContains(t, torch.Try(g.Replay), "Capture something first")
 		x.Dropout(0.5, true) // draws, as before

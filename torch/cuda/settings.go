@@ -94,7 +94,7 @@ func TF32() (products, convolutions bool) {
 	return read(cgotorch.CuBLASTF32) != 0, read(cgotorch.CuDNNTF32) != 0
 }
 
-// The backends and operators whose precision can be set, and the precisions.
+// The backends, operators and precisions that [SetFloat32Precision] accepts.
 var (
 	backends   = []string{"generic", "cuda", "mkldnn"}
 	operators  = []string{"all", "conv", "rnn", "matmul"}
@@ -159,7 +159,7 @@ func setNumber(what, value int) {
 	check("settings", cgotorch.SetContext(what, value))
 }
 
-// loaded loads libtorch, or panics with the reason why it cannot be.
+// loaded loads libtorch, or panics with the reason why it cannot be loaded.
 func loaded(op string) {
 	if err := torch.Load(); err != nil {
 		panic(asTorch(op, err))

@@ -95,7 +95,7 @@ func (s Stream) Synchronize() {
 	check("Stream.Synchronize", cgotorch.CUDASynchronizeStream(&s.c))
 }
 
-// need panics for the zero Stream, which is no GPU's, and where there is no GPU.
+// need panics if s is the zero Stream, which belongs to no GPU, or if its GPU cannot be used.
 func (s Stream) need(op string) {
 	if s.c.Type == 0 {
 		panic(torch.Errorf("cuda."+op, torch.ErrUndefined, "the stream is the zero value; want one of NewStream"))
@@ -113,7 +113,7 @@ type EventOptions struct {
 type Event struct {
 	c       cgotorch.Event
 	timing  bool
-	stream  bool // it was recorded
+	stream  bool // Record was called
 	cleanup runtime.Cleanup
 }
 

@@ -1,2 +1,2 @@
-// Package dtypetest has the tests of models whose weights are not in float32: auto.Options.DType.
+// Package dtypetest tests models in other dtypes than float32: auto.Options.DType.
 package dtypetest

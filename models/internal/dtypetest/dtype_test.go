@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m))
 }
 
-// recorded is what testdata/dtype.py wrote of a model.
+// recorded is the output of testdata/dtype.py for one model.
 type recorded struct {
 	Name, Architecture, DType string
 	Attention                 transformer.Attention
@@ -46,8 +46,8 @@ type recorded struct {
 	LoRA                      bool
 	Config                    map[string]any
 	Initial, Final            map[string]string
-	Generator                 string // after the model was made,
-	After                     string // and after the pass
+	Generator                 string // after the model was made
+	After                     string // after the pass
 	Grads                     map[string]string
 	Norms                     map[string]float64
 	Losses                    []string
@@ -66,44 +66,44 @@ func load(t *testing.T) ([]recorded, *golden.File) {
 	return f.Models, golden.Load(t, "testdata/dtype.safetensors")
 }
 
-// dtype is that of the weights.
+// dtype returns the dtype of the weights.
 func (r recorded) dtype() torch.DType {
 	return map[string]torch.DType{"bfloat16": torch.BFloat16, "float16": torch.Float16}[r.DType]
 }
 
-// open loads the model of a folder for its task.
+// open loads the model in a folder for its task.
 func (r recorded) open(t *testing.T, dir string, o auto.Options) (*auto.Model, error) {
 	t.Helper()
 	o.Warnings = io.Discard
 	switch {
 	case strings.HasPrefix(r.Architecture, "T5"):
 		m, err := auto.Seq2SeqLM(t.Context(), dir, o)
-		return inner(m, err, func() *auto.Model { return m.Model })
+		return modelOf(m, err, func() *auto.Model { return m.Model })
 	case strings.HasSuffix(r.Architecture, "SequenceClassification"):
 		m, err := auto.SequenceClassification(t.Context(), dir, o)
-		return inner(m, err, func() *auto.Model { return m.Model })
+		return modelOf(m, err, func() *auto.Model { return m.Model })
 	case strings.HasSuffix(r.Architecture, "TokenClassification"):
 		m, err := auto.TokenClassification(t.Context(), dir, o)
-		return inner(m, err, func() *auto.Model { return m.Model })
+		return modelOf(m, err, func() *auto.Model { return m.Model })
 	case strings.HasSuffix(r.Architecture, "QuestionAnswering"):
 		m, err := auto.QuestionAnswering(t.Context(), dir, o)
-		return inner(m, err, func() *auto.Model { return m.Model })
+		return modelOf(m, err, func() *auto.Model { return m.Model })
 	case strings.HasSuffix(r.Architecture, "MaskedLM"):
 		m, err := auto.MaskedLM(t.Context(), dir, o)
-		return inner(m, err, func() *auto.Model { return m.Model })
+		return modelOf(m, err, func() *auto.Model { return m.Model })
 	}
 	m, err := auto.CausalLM(t.Context(), dir, o)
-	return inner(m, err, func() *auto.Model { return m.Model })
+	return modelOf(m, err, func() *auto.Model { return m.Model })
 }
 
-func inner[M any](_ M, err error, model func() *auto.Model) (*auto.Model, error) {
+func modelOf[M any](_ M, err error, model func() *auto.Model) (*auto.Model, error) {
 	if err != nil {
 		return nil, err
 	}
 	return model(), nil
 }
 
-// fresh makes the model from seed 42.
+// fresh makes the model with the seed 42.
 func (r recorded) fresh(t *testing.T) *auto.Model {
 	t.Helper()
 	torch.ManualSeed(42)
@@ -133,7 +133,7 @@ func TestSameSeedGivesTransformersWeights(t *testing.T) {
 			m := r.fresh(t)
 			require.Equal(t, r.Architecture, m.Architecture())
 			if testenv.SameBits() {
-				assert.Equal(t, r.Generator, modeltest.Generator(), "the generator stands elsewhere")
+				assert.Equal(t, r.Generator, modeltest.Generator(), "the generator has another state")
 			}
 			modeltest.SameWeights(t, m, r.Initial)
 			for _, p := range nn.Params(m) {
@@ -175,7 +175,7 @@ func (r recorded) compare(t *testing.T, file *golden.File) {
 	logits.ToDType(torch.Float32).Square().Mean(torch.DefaultDType).Backward()
 	golden.RecordedIn(t, "logits", logits.Detach(), file.Tensor(r.Name+".logits"), r.dtype())
 	if testenv.SameBits() {
-		assert.Equal(t, r.After, modeltest.Generator(), "the generator stands elsewhere")
+		assert.Equal(t, r.After, modeltest.Generator(), "the generator has another state")
 	}
 	modeltest.SameGrads(t, m, r.Grads, r.Norms, 2e-2)
 	nn.SetTraining(m, false)
@@ -184,7 +184,7 @@ func (r recorded) compare(t *testing.T, file *golden.File) {
 	})
 }
 
-// TestRunsHaveTransformersBits: a shuffled run of Trainer with AdamW over weights of 16 bits.
+// TestRunsHaveTransformersBits compares a shuffled run of Trainer with AdamW on 16-bit weights.
 func TestRunsHaveTransformersBits(t *testing.T) {
 	models, _ := load(t)
 	for _, r := range models {
@@ -237,8 +237,8 @@ func (r recorded) train(t *testing.T, m *auto.Model) {
 	}
 }
 
-// TestWeightsKeepTheirTypeInFiles: a model of 16 bits is saved as it is, and KeepDType takes it as it was
-// saved, or as config.json of an older transformers says.
+// TestWeightsKeepTheirTypeInFiles: a 16-bit model is saved in its dtype, and KeepDType loads it in
+// that dtype, or in the dtype named in a config.json of an older transformers.
 func TestWeightsKeepTheirTypeInFiles(t *testing.T) {
 	models, _ := load(t)
 	for _, r := range models {
@@ -291,8 +291,8 @@ func TestTypesThatCannotBeAreRefused(t *testing.T) {
 	assert.ErrorContains(t, err, `dtype of config.json is "float8_e4m3fn"; want one of`)
 }
 
-// TestModelsOf16BitsWrite: the first tokens are the most probable ones of the whole text; later ones may
-// fall to other roundings.
+// TestModelsOf16BitsWrite: the first tokens are the most probable ones according to a pass over the
+// whole text; later ones may differ because of rounding.
 func TestModelsOf16BitsWrite(t *testing.T) {
 	models, _ := load(t)
 	for _, r := range models {
@@ -300,7 +300,7 @@ func TestModelsOf16BitsWrite(t *testing.T) {
 			continue
 		}
 		m := &auto.CausalLanguageModel{Model: r.fresh(t)}
-		torch.NoGrad(func() { m.InputEmbeddings().Weight.MulScalar_(20) }) // tokens that are far apart
+		torch.NoGrad(func() { m.InputEmbeddings().Weight.MulScalar_(20) }) // makes the logits of tokens differ more
 		prompt := []int64{3, 14, 15}
 		for _, g := range []auto.Generation{{EOSTokenIDs: []int64{}}, {EOSTokenIDs: []int64{}, NumBeams: 2},
 			{EOSTokenIDs: []int64{}, Sample: true}} {
@@ -337,7 +337,7 @@ func writeJSON(t *testing.T, dir string, values map[string]any) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), text, 0o600))
 }
 
-// TestRunsContinueBitForBit: checkpoints hold weights and optimizer states as they are.
+// TestRunsContinueBitForBit: checkpoints contain weights and optimizer states without conversion.
 func TestRunsContinueBitForBit(t *testing.T) {
 	models, _ := load(t)
 	for _, r := range models {

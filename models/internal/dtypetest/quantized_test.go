@@ -29,7 +29,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// packed is what testdata/quantized.py wrote of a model.
+// packed is the output of testdata/quantized.py for one model.
 type packed struct {
 	Name, DType    string
 	Config         map[string]any
@@ -56,12 +56,12 @@ func loadPacked(t *testing.T) ([]packed, *golden.File) {
 	return f.Models, golden.Load(t, "testdata/quantized.safetensors")
 }
 
-// as is the model as one that was recorded with numbers.
+// as returns the model in the form of a recorded model that is not quantized.
 func (p packed) as() recorded {
 	return recorded{Name: p.Name, Architecture: p.Config["architectures"].([]any)[0].(string), DType: p.DType}
 }
 
-// fresh makes the model from seed 42 in float32, saves it and loads it with its weights in four bits.
+// fresh makes the model in float32 with the seed 42, saves it and loads it with 4-bit weights.
 func (p packed) fresh(t *testing.T) *auto.Model {
 	t.Helper()
 	torch.ManualSeed(42)
@@ -79,7 +79,7 @@ func (p packed) fresh(t *testing.T) *auto.Model {
 	return m
 }
 
-// adapted is the model with its adapter, drawn from seed 43.
+// adapted returns the model with its adapter, drawn with the seed 43.
 func (p packed) adapted(t *testing.T) *auto.Model {
 	t.Helper()
 	m := p.fresh(t)
@@ -93,7 +93,7 @@ func (p packed) adapted(t *testing.T) *auto.Model {
 	return m
 }
 
-// tensors are the bits of a model by the names that they have in files.
+// sums returns hashes of tensors by their names in files.
 func sums(tensors []torch.Named) map[string]string {
 	s := map[string]string{}
 	for _, n := range tensors {
@@ -104,7 +104,7 @@ func sums(tensors []torch.Named) map[string]string {
 	return s
 }
 
-// sameState compares what is in files, where this machine draws the same numbers.
+// sameState compares what files contain, on machines that draw the same numbers.
 func sameState(t *testing.T, want map[string]string, m any) {
 	t.Helper()
 	got := sums(nn.StateDict(m))
@@ -146,7 +146,8 @@ func TestWeightsArePackedAsInTransformers(t *testing.T) {
 	}
 }
 
-// TestPackedModelOfTransformersIsLoaded: one that save_pretrained wrote, and its files once more.
+// TestPackedModelOfTransformersIsLoaded loads a model written by save_pretrained, and saves it
+// again.
 func TestPackedModelOfTransformersIsLoaded(t *testing.T) {
 	models, _ := loadPacked(t)
 	m, err := auto.CausalLM(t.Context(), "testdata/packed", auto.Options{KeepDType: true, Warnings: io.Discard})
@@ -192,7 +193,7 @@ func (p packed) compare(t *testing.T, file *golden.File) {
 	logits.ToDType(torch.Float32).Square().Mean(torch.DefaultDType).Backward()
 	golden.RecordedIn(t, "logits", logits.Detach(), file.Tensor(p.Name+".logits"), dtype)
 	if testenv.SameBits() {
-		assert.Equal(t, p.After, modeltest.Generator(), "the generator stands elsewhere")
+		assert.Equal(t, p.After, modeltest.Generator(), "the generator has another state")
 	}
 	modeltest.SameGrads(t, m, p.Grads, p.Norms, 2e-2)
 	nn.SetTraining(m, false)
@@ -201,7 +202,7 @@ func (p packed) compare(t *testing.T, file *golden.File) {
 	})
 }
 
-// TestRunsOverPackedModelsHaveTheBitsOfPeft: QLoRA, and its updates merged.
+// TestRunsOverPackedModelsHaveTheBitsOfPeft compares runs of QLoRA, and the merged weights.
 func TestRunsOverPackedModelsHaveTheBitsOfPeft(t *testing.T) {
 	models, file := loadPacked(t)
 	for _, p := range models {
@@ -214,7 +215,9 @@ func TestRunsOverPackedModelsHaveTheBitsOfPeft(t *testing.T) {
 			task, err := causallm.NewTask(m, causallm.TaskOptions{CountFirstToken: strings.HasPrefix(p.Name, "gpt2")})
 			require.NoError(t, err)
 			modeltest.TrainIn(t, torch.BFloat16, task, modeltest.CausalRows(file), 1, p.Losses, p.GradNorms)
-			for _, b := range nn.Params(m) { // as bitsandbytes turns them into the dtype of products, which values do not show
+			// Bitsandbytes converts them to the dtype of products, which does not change their
+			// values.
+			for _, b := range nn.Params(m) {
 				if strings.HasSuffix(b.Name, ".bias") && p.Name == "llama skipped" {
 					b.Tensor.SetData_(b.Tensor.Detach().ToDType(torch.Float32).Keep())
 				}
@@ -230,7 +233,8 @@ func TestRunsOverPackedModelsHaveTheBitsOfPeft(t *testing.T) {
 	}
 }
 
-// TestPackedRunsContinueBitForBit: checkpoints hold the adapter, and the base is packed again.
+// TestPackedRunsContinueBitForBit: checkpoints contain only the adapter, and the base model is
+// quantized again.
 func TestPackedRunsContinueBitForBit(t *testing.T) {
 	models, file := loadPacked(t)
 	p := models[0]
@@ -256,8 +260,8 @@ func TestPackedRunsContinueBitForBit(t *testing.T) {
 	}
 }
 
-// TestAdapterIsLoadedOverAPackedModel: the adapter's folder names the model, which is packed on the way,
-// or is merged into the numbers.
+// TestAdapterIsLoadedOverAPackedModel: the adapter's folder names the base model, which is
+// quantized while loading, or the adapter is merged into the original weights.
 func TestAdapterIsLoadedOverAPackedModel(t *testing.T) {
 	models, file := loadPacked(t)
 	p := models[0]
@@ -313,7 +317,7 @@ func TestModelsThatCannotBePackedAreRefused(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, plain.Save(gone))
 	config := readJSON(t, dir)
-	writeJSON(t, gone, config) // says that numbers are bits
+	writeJSON(t, gone, config) // declares that the unquantized weights are quantized
 	config = maps.Clone(config)
 	config["quantization_config"] = map[string]any{"quant_method": "awq"}
 	awq := modeltest.ConfigFolder(t, config)

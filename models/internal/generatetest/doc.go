@@ -1,2 +1,2 @@
-// Package generatetest has the tests of how language models write: auto.Generation.
+// Package generatetest tests text generation with language models: auto.Generation.
 package generatetest

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m))
 }
 
-// recorded is what testdata/generate.py or writers.py wrote.
+// recorded is the output of testdata/generate.py or writers.py.
 type recorded struct {
 	Prompts   [][]int64
 	Ways      []way
@@ -41,7 +41,7 @@ type recorded struct {
 	Models    []model
 }
 
-// model is one that writes.
+// model is a model that generates texts.
 type model struct {
 	Name, Architecture string
 	Attention          transformer.Attention
@@ -53,7 +53,7 @@ type model struct {
 	}
 }
 
-// way is what generate was given.
+// way are the arguments of generate.
 type way struct {
 	MaxNewTokens      int                `json:"max_new_tokens"`
 	MinNewTokens      int                `json:"min_new_tokens"`
@@ -76,7 +76,7 @@ type way struct {
 	StopStrings       []string           `json:"stop_strings"`
 }
 
-// oneOrMore are ids, of which one may stand without a list.
+// oneOrMore is a list of ids, or a single id without a list.
 type oneOrMore []int64
 
 func (ids *oneOrMore) UnmarshalJSON(text []byte) error {
@@ -114,13 +114,13 @@ func loadFile(t *testing.T, name string, models int) recorded {
 	return r
 }
 
-// writer is a model, with what writes of it alike.
+// writer is a model with a function that generates a batch of texts.
 type writer struct {
 	*auto.Model
 	batch func(ctx context.Context, prompts [][]int64, g auto.Generation) ([][]int64, error)
 }
 
-// open makes the model of a folder from seed 42.
+// open makes the model in a folder with the seed 42.
 func (m model) open(t *testing.T, dir string) writer {
 	t.Helper()
 	torch.ManualSeed(42)
@@ -141,7 +141,7 @@ func (m model) open(t *testing.T, dir string) writer {
 		require.NoError(t, err)
 		w = writer{lm.Model, lm.GenerateBatchIDs}
 	}
-	scale := 20.0 // tokens are far apart
+	scale := 20.0 // makes the logits of tokens differ more
 	if m.Name == "phi3 longrope" {
 		scale = 5
 	}
@@ -149,7 +149,7 @@ func (m model) open(t *testing.T, dir string) writer {
 	return w
 }
 
-// toEnd leaves out what is behind the first token that ends a text.
+// toEnd truncates row after the first token that ends a text.
 func toEnd(row, ends []int64) []int64 {
 	if i := slices.IndexFunc(row, func(id int64) bool { return slices.Contains(ends, id) }); i >= 0 {
 		return row[:i+1]
@@ -157,17 +157,18 @@ func toEnd(row, ends []int64) []int64 {
 	return row
 }
 
-// TestTextsAreThoseOfTransformers: several prompts at a time, which are padded on the left, in many ways.
+// TestTextsAreThoseOfTransformers generates several texts at a time, padded on the left, with many
+// settings.
 func TestTextsAreThoseOfTransformers(t *testing.T) {
 	load(t).compare(t)
 }
 
-// TestTextsOfOtherWritersAreThoseOfTransformers: other models, and more settings.
+// TestTextsOfOtherWritersAreThoseOfTransformers uses other models and more settings.
 func TestTextsOfOtherWritersAreThoseOfTransformers(t *testing.T) {
 	loadFile(t, "writers.json", 12).compare(t)
 }
 
-// setTokenizer gives a model the one that StopStrings are found by.
+// setTokenizer sets the model's tokenizer, which StopStrings needs.
 func (r recorded) setTokenizer(t *testing.T, w writer) {
 	t.Helper()
 	if r.Tokenizer != nil {
@@ -177,7 +178,7 @@ func (r recorded) setTokenizer(t *testing.T, w writer) {
 	}
 }
 
-// compare has each model write in each way.
+// compare generates texts with each model and each group of settings.
 func (r recorded) compare(t *testing.T) {
 	for _, m := range r.Models {
 		w := m.open(t, modeltest.ConfigFolder(t, m.Config))
@@ -204,14 +205,15 @@ func (r recorded) compare(t *testing.T) {
 	}
 }
 
-// TestFileIsWhatIsNotSaid: generation_config.json gives what the caller leaves open.
+// TestFileIsWhatIsNotSaid: settings that the caller does not specify come from
+// generation_config.json.
 func TestFileIsWhatIsNotSaid(t *testing.T) {
 	for _, r := range []recorded{load(t), loadFile(t, "writers.json", 12)} {
 		r.compareFiles(t)
 	}
 }
 
-// compareFiles has each model write with each of its files.
+// compareFiles generates texts with each model and each of its files.
 func (r recorded) compareFiles(t *testing.T) {
 	for _, m := range r.Models {
 		for i, f := range m.Files {
@@ -243,7 +245,7 @@ func (r recorded) compareFiles(t *testing.T) {
 				require.NoError(t, w.WriteConfig(copied))
 				saved, err := os.ReadFile(filepath.Join(copied, "generation_config.json"))
 				require.NoError(t, err)
-				assert.Equal(t, string(content), string(saved), "the file is kept as it was")
+				assert.Equal(t, string(content), string(saved), "the file is unchanged")
 
 				g := auto.Generation{IgnoreFile: true, MaxNewTokens: 4, EOSTokenIDs: []int64{}}
 				plain, err := w.batch(t.Context(), r.Prompts, g)
@@ -254,13 +256,13 @@ func (r recorded) compareFiles(t *testing.T) {
 				g.SuppressTokens, g.BeginSuppressTokens = []int64{}, []int64{}
 				said, err := w.batch(t.Context(), r.Prompts, g)
 				require.NoError(t, err)
-				assert.Equal(t, plain, said, "what is said wins over the file")
+				assert.Equal(t, plain, said, "fields that are set win over the file")
 			})
 		}
 	}
 }
 
-// TestOneTextIsThatOfABatch: prompts do not see one another, nor padding.
+// TestOneTextIsThatOfABatch: texts in a batch do not affect one another, nor does padding.
 func TestOneTextIsThatOfABatch(t *testing.T) {
 	r := load(t)
 	for _, m := range r.Models {
@@ -340,7 +342,8 @@ func TestFilesThatWouldChangeTheTextAreRefused(t *testing.T) {
 	assert.ErrorContains(t, err, "prompt 1:")
 }
 
-// TestPartsOfAStreamAreTheText: they come while it is written, and all but the last end with words.
+// TestPartsOfAStreamAreTheText: parts arrive while the text is generated, and all but the last end
+// with a word.
 func TestPartsOfAStreamAreTheText(t *testing.T) {
 	testenv.RequireTorch(t)
 	tok := fox(t)
@@ -370,5 +373,5 @@ func TestPartsOfAStreamAreTheText(t *testing.T) {
 	whole, err := lm.Generate(ctx, "the", auto.Generation{MaxNewTokens: 200, Sample: true, TopK: -1,
 		EOSTokenIDs: []int64{}, Stream: func(part string) { parts = append(parts, part); cancel(stop) }})
 	require.ErrorIs(t, err, stop)
-	assert.Equal(t, whole, strings.Join(parts, ""), "what there is")
+	assert.Equal(t, whole, strings.Join(parts, ""), "the text so far")
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// fox is a tokenizer of some words.
+// fox returns a tokenizer with a few words.
 func fox(t *testing.T) *text.Tokenizer {
 	t.Helper()
 	tok, err := text.TrainByteLevel(slices.Values([]string{"the quick brown fox jumps over the lazy dog"}),
@@ -24,7 +24,7 @@ func fox(t *testing.T) *text.Tokenizer {
 	return tok
 }
 
-// TestOneTextIsReturnedOfEachPrompt where there is no place for more.
+// TestOneTextIsReturnedOfEachPrompt: methods that return one text ignore num_return_sequences.
 func TestOneTextIsReturnedOfEachPrompt(t *testing.T) {
 	r := load(t)
 	m := r.Models[2]
@@ -34,7 +34,7 @@ func TestOneTextIsReturnedOfEachPrompt(t *testing.T) {
 	lm.Tokenizer = fox(t)
 	one, err := lm.GenerateIDs(t.Context(), r.Prompts[0], auto.Generation{})
 	require.NoError(t, err)
-	assert.Len(t, one, 4, "whatever the file says")
+	assert.Len(t, one, 4, "a single text, despite the file")
 	all, err := lm.GenerateBatch(t.Context(), []string{"the", "a dog"}, auto.Generation{})
 	require.NoError(t, err)
 	assert.Len(t, all, 6)
@@ -51,7 +51,7 @@ func TestOneTextIsReturnedOfEachPrompt(t *testing.T) {
 	require.ErrorContains(t, err, want)
 }
 
-// TestAStreamEndsWithTheString that stops it, and what is in its last token.
+// TestAStreamEndsWithTheString: the stream includes the stop string and the rest of its last token.
 func TestAStreamEndsWithTheString(t *testing.T) {
 	tok := fox(t)
 	torch.ManualSeed(1)

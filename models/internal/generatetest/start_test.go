@@ -18,7 +18,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// withFile makes a model whose folder has a generation_config.json.
+// withFile makes a model whose folder contains a generation_config.json.
 func (m model) withFile(t *testing.T, content string) writer {
 	t.Helper()
 	dir := modeltest.ConfigFolder(t, m.Config)
@@ -26,7 +26,7 @@ func (m model) withFile(t *testing.T, content string) writer {
 	return m.open(t, dir)
 }
 
-// TestTextsBeginAsTheFileSays: with decoder_start_token_id, else bos_token_id.
+// TestTextsBeginAsTheFileSays: with decoder_start_token_id, or else with bos_token_id.
 func TestTextsBeginAsTheFileSays(t *testing.T) {
 	testenv.RequireTorch(t)
 	torch.SetThreads(1)
@@ -62,7 +62,7 @@ func TestTextsBeginAsTheFileSays(t *testing.T) {
 	assert.ErrorContains(t, err, "decoder_start_token_id is 61")
 }
 
-// TestAnEndThatIsNoTokenForbidsNone: eos_token_id of -1 says that no token ends a text.
+// TestAnEndThatIsNoTokenForbidsNone: an eos_token_id of -1 means that no token ends a text.
 func TestAnEndThatIsNoTokenForbidsNone(t *testing.T) {
 	r := load(t)
 	w := r.Models[2].open(t, modeltest.ConfigFolder(t, r.Models[2].Config))
@@ -70,7 +70,7 @@ func TestAnEndThatIsNoTokenForbidsNone(t *testing.T) {
 	free, err := w.batch(t.Context(), prompts, auto.Generation{MaxNewTokens: 8, EOSTokenIDs: []int64{}})
 	require.NoError(t, err)
 	if testenv.SameBits() {
-		require.Contains(t, free[0], int64(60), "the last of the vocabulary, which -1 is when counted from its end")
+		require.Contains(t, free[0], int64(60), "the last id of the vocabulary, which Python's index -1 means")
 	}
 	g := auto.Generation{MaxNewTokens: 8, MinNewTokens: 8, EOSTokenIDs: []int64{-1}}
 	bound, err := w.batch(t.Context(), prompts, g)

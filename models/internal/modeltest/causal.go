@@ -20,8 +20,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// CausalCase is a forward and backward pass of a language model in training mode, and a forward pass
-// in evaluation mode.
+// CausalCase is one forward and backward pass of a language model in training mode, and one forward
+// pass in evaluation mode.
 type CausalCase struct {
 	Name                      string
 	Attention                 transformer.Attention
@@ -32,7 +32,7 @@ type CausalCase struct {
 	Norms                     map[string]float64
 }
 
-// CausalRows are the 48 texts of a golden file.
+// CausalRows returns the 48 texts of a golden file.
 func CausalRows(file *golden.File) (rows []causallm.Sample) {
 	for i := range 48 {
 		rows = append(rows, causallm.Sample{Text: inputs.Text{
@@ -41,7 +41,8 @@ func CausalRows(file *golden.File) (rows []causallm.Sample) {
 	return rows
 }
 
-// Compare holds a model, made from the seed 42, to a case: the texts are the first four of rows.
+// Compare compares a model that was made with the seed 42 with a case. The texts are the first four
+// of rows.
 func (c CausalCase) Compare(t *testing.T, m *auto.CausalLanguageModel, rows []causallm.Sample, file *golden.File) {
 	t.Helper()
 	m.SetGradientCheckpointing(c.Checkpointing)
@@ -59,7 +60,8 @@ func (c CausalCase) Compare(t *testing.T, m *auto.CausalLanguageModel, rows []ca
 		func(o engine.Outputs) torch.Tensor { return task.LossOf(engine.ForwardPass{}, o).Value })
 }
 
-// Pass holds a forward and backward pass of a model to a case, and a forward pass in evaluation mode.
+// Pass compares a forward and backward pass of a model, and a forward pass in evaluation mode, with
+// a case.
 func (c CausalCase) Pass(t *testing.T, m any, file *golden.File, predict func() engine.Outputs,
 	lossOf func(o engine.Outputs) torch.Tensor) {
 	t.Helper()
@@ -79,7 +81,7 @@ func (c CausalCase) Pass(t *testing.T, m any, file *golden.File, predict func() 
 	golden.RecordedIn(t, "loss", loss.Detach(), file.Tensor(c.Name+".loss"), computed)
 	SameGrads(t, m, c.Grads, c.Norms, map[bool]float64{false: 1e-4, true: 2e-2}[c.BF16])
 	if testenv.SameBits() {
-		assert.Equal(t, c.Generator, Generator(), "the generator stands elsewhere")
+		assert.Equal(t, c.Generator, Generator(), "the generator has another state")
 	}
 	nn.SetTraining(m, false)
 	torch.NoGrad(func() {

@@ -30,15 +30,15 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// EncoderFile is what encoder.py wrote of a family of encoders with heads. Tensors are there by the
-// beginning of their SHA-256, in the order of the parameters.
+// EncoderFile is the output of encoder.py for a family of encoders with heads. Tensors are
+// represented by the first bytes of their SHA-256, in the order of the parameters.
 type EncoderFile struct {
 	Models []*Encoder
 	Values *golden.File
 }
 
-// Encoder is an encoder with a head. What from_pretrained of the encoder alone draws, Fine, and the
-// run of Trainer, Final and Losses, are not there of each.
+// Encoder is an encoder with a head. Some have no record of what from_pretrained of the encoder
+// alone draws (Fine), or of a run of Trainer (Final and Losses).
 type Encoder struct {
 	Name, Architecture, Head string
 	Typed                    bool // texts have token types
@@ -60,7 +60,7 @@ type EncoderCase struct {
 	Attention           transformer.Attention
 	DType               string // of the weights
 	BF16, Checkpointing bool
-	Length              int // of the texts; 0: each has its own
+	Length              int // number of tokens of each text; 0 means that each has its own
 	Generator           string
 	Logits, Eval        string
 	Grads               []string
@@ -81,7 +81,8 @@ func LoadEncoders(t *testing.T, name string) EncoderFile {
 	return f
 }
 
-// RunEncoders compares all that is recorded, and that what is saved comes back.
+// RunEncoders compares everything that was recorded, and checks that a model can be saved and
+// loaded.
 func RunEncoders(t *testing.T, name string) {
 	t.Helper()
 	f := LoadEncoders(t, name)
@@ -94,9 +95,9 @@ func RunEncoders(t *testing.T, name string) {
 					torch.Scope(func() { e.pass(t, c, f.Values) })
 				})
 			}
-			t.Run("saved and loaded", e.comesBack)
+			t.Run("saved and loaded", e.saveAndLoad)
 			if len(e.Fine) > 0 {
-				t.Run("a head on a saved encoder", e.fine)
+				t.Run("a head on a saved encoder", e.newHead)
 			}
 			if len(e.Losses) > 0 {
 				t.Run("twenty updates", func(t *testing.T) {
@@ -108,36 +109,36 @@ func RunEncoders(t *testing.T, name string) {
 	}
 }
 
-// Load reads the model of a folder for its task.
+// Load loads the model in a folder for its task.
 func (e *Encoder) Load(dir string, o auto.Options) (*auto.Model, error) {
 	o.Warnings = io.Discard
 	ctx := context.Background()
 	switch e.Head {
 	case "SequenceClassification":
 		m, err := auto.SequenceClassification(ctx, dir, o)
-		return inner(err, func() *auto.Model { return m.Model })
+		return modelOf(err, func() *auto.Model { return m.Model })
 	case "TokenClassification":
 		m, err := auto.TokenClassification(ctx, dir, o)
-		return inner(err, func() *auto.Model { return m.Model })
+		return modelOf(err, func() *auto.Model { return m.Model })
 	case "QuestionAnswering":
 		m, err := auto.QuestionAnswering(ctx, dir, o)
-		return inner(err, func() *auto.Model { return m.Model })
+		return modelOf(err, func() *auto.Model { return m.Model })
 	case imageClassification:
 		m, err := auto.ImageClassification(ctx, dir, o)
-		return inner(err, func() *auto.Model { return m.Model })
+		return modelOf(err, func() *auto.Model { return m.Model })
 	}
 	m, err := auto.MaskedLM(ctx, dir, o)
-	return inner(err, func() *auto.Model { return m.Model })
+	return modelOf(err, func() *auto.Model { return m.Model })
 }
 
-func inner(err error, model func() *auto.Model) (*auto.Model, error) {
+func modelOf(err error, model func() *auto.Model) (*auto.Model, error) {
 	if err != nil {
 		return nil, err
 	}
 	return model(), nil
 }
 
-// Fresh makes the model from seed 42.
+// Fresh makes the model with the seed 42.
 func (e *Encoder) Fresh(t *testing.T, o auto.Options) *auto.Model {
 	t.Helper()
 	o.FromConfig = true
@@ -147,7 +148,7 @@ func (e *Encoder) Fresh(t *testing.T, o auto.Options) *auto.Model {
 	return m
 }
 
-// same compares the bits of tensors, where this machine makes the same numbers.
+// same compares tensors bit for bit, on machines that compute the same numbers.
 func same(t *testing.T, m any, what string, want []string, of func(t torch.Tensor) torch.Tensor) {
 	t.Helper()
 	params := nn.Params(m)
@@ -159,25 +160,25 @@ func same(t *testing.T, m any, what string, want []string, of func(t torch.Tenso
 	}
 }
 
-func itself(t torch.Tensor) torch.Tensor { return t }
+func identity(t torch.Tensor) torch.Tensor { return t }
 
-// stands compares where the generator stands.
-func stands(t *testing.T, want string) {
+// sameGenerator compares the state of the generator.
+func sameGenerator(t *testing.T, want string) {
 	t.Helper()
 	if testenv.SameBits() {
-		assert.Equal(t, want, Generator()[:8], "the generator stands elsewhere")
+		assert.Equal(t, want, Generator()[:8], "the generator has another state")
 	}
 }
 
 func (e *Encoder) sameInitial(t *testing.T) {
 	m := e.Fresh(t, auto.Options{})
 	require.Equal(t, e.Architecture, m.Architecture())
-	stands(t, e.Generator)
+	sameGenerator(t, e.Generator)
 	require.Equal(t, e.Parameters, names(nn.Params(m)))
-	same(t, m, "initial weight", e.Initial, itself)
+	same(t, m, "initial weight", e.Initial, identity)
 }
 
-// pass compares a pass: logits and loss, each gradient, and where the generator stands.
+// pass compares a pass: logits and loss, each gradient, and the state of the generator.
 func (e *Encoder) pass(t *testing.T, c EncoderCase, file *golden.File) {
 	o, precision, computed := auto.Options{Attention: c.Attention}, amp.FP32, torch.Float32
 	if c.BF16 {
@@ -205,7 +206,7 @@ func (e *Encoder) pass(t *testing.T, c EncoderCase, file *golden.File) {
 	var logits, loss torch.Tensor
 	amp.Autocast(torch.CPU, precision, func() { logits, loss = forward() })
 	loss.Backward()
-	stands(t, c.Generator)
+	sameGenerator(t, c.Generator)
 	compare("logits", logits, c.Logits)
 	golden.RecordedIn(t, "loss", loss.Detach(), file.Tensor(key+".loss"), computed)
 	tolerance := map[torch.DType]float64{torch.Float32: 1e-3, torch.BFloat16: 5e-2}[computed]
@@ -222,7 +223,7 @@ func (e *Encoder) pass(t *testing.T, c EncoderCase, file *golden.File) {
 	})
 }
 
-// forward computes the logits and the loss of some texts.
+// forward returns a function that computes the logits and the loss of some texts.
 func (e *Encoder) forward(t *testing.T, m *auto.Model, rows []EncoderRow, length int) func() (l, loss torch.Tensor) {
 	t.Helper()
 	if length > 0 {
@@ -258,8 +259,8 @@ func (e *Encoder) forward(t *testing.T, m *auto.Model, rows []EncoderRow, length
 	}
 }
 
-// forwardImages computes the logits and the loss of some pictures, with sides of that length unless it is
-// 0; nil of a model of texts.
+// forwardImages returns a function that computes the logits and the loss of some images, whose
+// sides have the given length unless it is 0. It returns nil for a model of texts.
 func (e *Encoder) forwardImages(t *testing.T, m *auto.Model, file *golden.File, length int) func() (l,
 	loss torch.Tensor) {
 	t.Helper()
@@ -280,9 +281,9 @@ func (e *Encoder) forwardImages(t *testing.T, m *auto.Model, file *golden.File, 
 	}
 }
 
-// comesBack saves the model and loads it: all bits are there, nothing was drawn, and config.json says
-// what transformers' does.
-func (e *Encoder) comesBack(t *testing.T) {
+// saveAndLoad saves and loads the model: all bits are the same, nothing was drawn, and config.json
+// has the same settings as transformers'.
+func (e *Encoder) saveAndLoad(t *testing.T) {
 	m, dir := e.Fresh(t, auto.Options{}), t.TempDir()
 	require.NoError(t, m.Save(dir))
 	before := Generator()
@@ -300,8 +301,8 @@ func (e *Encoder) comesBack(t *testing.T) {
 	}
 }
 
-// fine draws a head on the encoder alone, as from_pretrained does.
-func (e *Encoder) fine(t *testing.T) {
+// newHead loads the encoder alone and draws a head, as from_pretrained does.
+func (e *Encoder) newHead(t *testing.T) {
 	whole, dir := e.Fresh(t, auto.Options{}), t.TempDir()
 	require.NoError(t, whole.WriteConfig(dir))
 	require.NoError(t, nn.Save(filepath.Join(dir, "model.safetensors"), whole.OwnModules()[0].Module, nil))
@@ -309,8 +310,8 @@ func (e *Encoder) fine(t *testing.T) {
 	m, err := e.Load(dir, auto.Options{})
 	require.NoError(t, err)
 	assert.NotEmpty(t, m.Report.Initialized)
-	stands(t, e.FineGenerator)
-	same(t, m, "weight", e.Fine, itself)
+	sameGenerator(t, e.FineGenerator)
+	same(t, m, "weight", e.Fine, identity)
 }
 
 // run repeats a run of Trainer.
@@ -335,8 +336,8 @@ func (e *Encoder) run(t *testing.T, file *golden.File) {
 		task := must(maskedlm.NewTask(m, maskedlm.TaskOptions{Masking: maskedlm.Masking{Seed: 11}, MaskTokenID: 4}))
 		repeat(t, e, task, RowsAs(rows, EncoderRow.Masked))
 	}
-	stands(t, e.FinalGenerator)
-	same(t, m, "final weight", e.Final, itself)
+	sameGenerator(t, e.FinalGenerator)
+	same(t, m, "final weight", e.Final, identity)
 }
 
 func repeat[S, B any](t *testing.T, e *Encoder, task engine.Task[S, B], samples []S) {
@@ -344,7 +345,8 @@ func repeat[S, B any](t *testing.T, e *Encoder, task engine.Task[S, B], samples 
 	Train(t, task, samples, 1, e.Losses, e.GradNorms)
 }
 
-// EncoderImages are the 48 pictures of that size of a golden file, as its models see them.
+// EncoderImages returns the 48 images of the given size in a golden file, normalized for its
+// models.
 func EncoderImages(file *golden.File, size classify.ImageLimits) (samples []classify.ImageSample) {
 	raw := file.Tensor(fmt.Sprintf("pictures.%dx%dx%d", size.Channels, size.Height, size.Width))
 	pixels := torch.Values[float32](raw.ToDType(torch.Float32).DivScalar(128).AddScalar(-1))
@@ -358,14 +360,14 @@ func EncoderImages(file *golden.File, size classify.ImageLimits) (samples []clas
 
 const imageClassification = "ImageClassification"
 
-// EncoderRow is a text with the labels of all heads.
+// EncoderRow is a text with the labels for all heads.
 type EncoderRow struct {
 	Text              inputs.Text
 	Tokens, Words     []int64
 	Label, Start, End int64
 }
 
-// EncoderRows are the 48 texts of a golden file.
+// EncoderRows returns the 48 texts of a golden file.
 func EncoderRows(file *golden.File, typed bool) (rows []EncoderRow) {
 	numbers := torch.Values[int64](file.Tensor("numbers"))
 	at := func(name string, i int, length int64) []int64 {
@@ -385,7 +387,7 @@ func EncoderRows(file *golden.File, typed bool) (rows []EncoderRow) {
 	return rows
 }
 
-// NamedRows are the 48 texts of models/auto/testdata/auto.safetensors for a padding id.
+// NamedRows returns the 48 texts of models/auto/testdata/auto.safetensors for a padding id.
 func NamedRows(file *golden.File, pad int, typed bool) (rows []EncoderRow) {
 	for i := range 48 {
 		values := func(name string) []int64 {
@@ -402,7 +404,7 @@ func NamedRows(file *golden.File, pad int, typed bool) (rows []EncoderRow) {
 	return rows
 }
 
-// resized is the text with so many tokens, as encoder.py cuts or fills it.
+// resized truncates or extends the text to n tokens, as encoder.py does.
 func (r EncoderRow) resized(n int) EncoderRow {
 	fill := func(ids []int64, with int64) []int64 {
 		if ids == nil {
@@ -417,29 +419,29 @@ func (r EncoderRow) resized(n int) EncoderRow {
 	return r
 }
 
-// Sequence is the text with its class.
+// Sequence returns the text with its class.
 func (r EncoderRow) Sequence() classify.Sample {
 	return classify.Sample{InputIDs: r.Text.InputIDs, TokenTypeIDs: r.Text.TokenTypeIDs, Label: r.Label}
 }
 
-// Token is the text with the classes of its tokens.
+// Token returns the text with the classes of its tokens.
 func (r EncoderRow) Token() tokenclass.Sample {
 	return tokenclass.Sample{Text: r.Text, Labels: r.Tokens}
 }
 
-// Question is the text with where an answer is.
+// Question returns the text with the position of the answer.
 func (r EncoderRow) Question() question.Sample {
 	return question.Sample{Text: r.Text, Start: r.Start, End: r.End}
 }
 
-// Masked is the text whose first and last token are never masked.
+// Masked returns the text with its first and last tokens excluded from masking.
 func (r EncoderRow) Masked() maskedlm.Sample {
 	special := make([]int64, len(r.Text.InputIDs))
 	special[0], special[len(special)-1] = 1, 1
 	return maskedlm.Sample{Text: r.Text, SpecialTokensMask: special}
 }
 
-// RowsAs are the samples that f makes of rows.
+// RowsAs applies f to all rows.
 func RowsAs[T any](rows []EncoderRow, f func(EncoderRow) T) (list []T) {
 	for _, r := range rows {
 		list = append(list, f(r))

@@ -14,10 +14,10 @@ import (
 	"github.com/gotrainer/gotrainer/nn"
 )
 
-// Saver is a model that can write its folder.
+// Saver is a model that can be saved to a folder.
 type Saver interface{ Save(dir string) error }
 
-// ConfigFolder is a folder with nothing but that config.json.
+// ConfigFolder returns a folder that contains only the given config.json.
 func ConfigFolder(t *testing.T, config map[string]any) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -31,8 +31,8 @@ func ConfigFolder(t *testing.T, config map[string]any) string {
 	return dir
 }
 
-// SavedModelLoads saves a model, loads it and saves it again: all bits are there, both folders are
-// the same, and loading drew nothing.
+// SavedModelLoads saves a model, loads it and saves it again. All bits and both folders must be the
+// same, and loading must not draw numbers.
 func SavedModelLoads[M Saver](t *testing.T, m M, load func(dir string) (M, *pretrained.Report, error)) {
 	t.Helper()
 	first, second := t.TempDir(), t.TempDir()
@@ -71,7 +71,7 @@ func read(t *testing.T, dir, name string) string {
 	return string(text)
 }
 
-// sameState compares all that two models keep, to the last bit.
+// sameState compares the states of two models bit for bit.
 func sameState(t *testing.T, got, want any) {
 	t.Helper()
 	a, b := nn.StateDict(got), nn.StateDict(want)
@@ -83,8 +83,8 @@ func sameState(t *testing.T, got, want any) {
 	}
 }
 
-// Refuses loads a folder for each setting, which stands alone in a config.json of that model type.
-// The error must have the wanted words and name the file.
+// Refuses loads a folder for each setting, whose config.json contains only the model type and the
+// setting. The error must contain the wanted words and name the file.
 func Refuses(t *testing.T, modelType string, settings map[string]string, load func(dir string) error) {
 	t.Helper()
 	for setting, want := range settings {

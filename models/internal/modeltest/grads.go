@@ -11,8 +11,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// SameGrads compares the gradients of a model by name: their norms within a share, and their bits where
-// this machine makes the same numbers. A parameter that is not among them has none.
+// SameGrads compares the gradients of a model by name: their norms with a relative tolerance of
+// share, and their bits on machines that compute the same numbers. Parameters not in grads must not
+// have a gradient.
 func SameGrads(t *testing.T, m any, grads map[string]string, norms map[string]float64, share float64) {
 	t.Helper()
 	for _, p := range nn.Params(m) {

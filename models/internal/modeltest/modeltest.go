@@ -1,6 +1,6 @@
-// Package modeltest is what the tests of models share. It compares classifiers with transformers'
-// own: initial weights from a seed, logits, losses, every gradient and the generator's state, to the
-// last bit, over the cases that golden.py beside this file lists.
+// Package modeltest contains helpers shared by the tests of models. They compare classifiers with
+// transformers' own, bit for bit: initial weights drawn from a seed, logits, losses, all gradients
+// and the state of the generator, for the cases listed in golden.py in this folder.
 //
 //	func TestForwardAndBackward(t *testing.T) {
 //		modeltest.Load(t, "bert").Run(t, func(c modeltest.Case) (modeltest.Model, error) { ... })
@@ -27,7 +27,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Golden is what golden.py wrote. Tensors are there by the beginning of their SHA-256.
+// Golden is the output of golden.py. Tensors are represented by the first bytes of their SHA-256.
 type Golden struct {
 	Cases         []Case
 	Generator     string // after the classifier was made
@@ -47,8 +47,8 @@ type Golden struct {
 type Case struct {
 	Name              string
 	Attention         transformer.Attention
-	Masked            bool // there is an attention mask,
-	Full              bool // but of ones
+	Masked            bool // there is an attention mask
+	Full              bool // all of its elements are ones
 	Typed             bool // there are token types
 	Dropout           float64
 	Problem           classify.ProblemType
@@ -63,12 +63,12 @@ type Case struct {
 	Norms             map[string]float64
 }
 
-// Head is the head of the model of a case.
+// Head returns the head of the case's model.
 func (c Case) Head() classify.Head {
 	return classify.Head{NumLabels: c.NumLabels, ProblemType: c.Problem}
 }
 
-// Model is a classifier that can be compared.
+// Model is a classifier to be compared.
 type Model interface {
 	classify.Model
 	SetGradientCheckpointing(on bool)
@@ -90,16 +90,16 @@ func Load(t *testing.T, name string) *Golden {
 	return g
 }
 
-// Sum is how tensors stand in the JSON file.
+// Sum returns the hash by which the JSON file represents a tensor.
 func Sum(b []byte) string {
 	h := sha256.Sum256(b)
 	return hex.EncodeToString(h[:8])
 }
 
-// Generator is the state of the default generator, as it stands in the JSON file.
+// Generator returns the state of the default generator as represented in the JSON file.
 func Generator() string { return Sum(torch.DefaultGenerator(torch.CPU).State()) }
 
-// SameWeights compares the parameters of a model, where this machine draws the same numbers.
+// SameWeights compares the parameters of a model, on machines that draw the same numbers.
 func SameWeights(t *testing.T, m any, want map[string]string) {
 	t.Helper()
 	params := nn.Params(m)
@@ -113,9 +113,9 @@ func SameWeights(t *testing.T, m any, want map[string]string) {
 	}
 }
 
-// SameInitial compares a classifier of the configuration of golden.py, which build makes, with the
-// one that transformers makes from the same seed: the weights, their names and where the generator
-// stands afterwards.
+// SameInitial compares the classifier that build makes, with the configuration of golden.py, with
+// the one that transformers makes from the same seed: the weights, their names, and the state of
+// the generator afterwards.
 func (g *Golden) SameInitial(t *testing.T, build func() (Model, error)) {
 	t.Helper()
 	torch.ManualSeed(42)
@@ -124,13 +124,13 @@ func (g *Golden) SameInitial(t *testing.T, build func() (Model, error)) {
 		t.Fatal(err)
 	}
 	if Generator() != g.Generator {
-		t.Error("the generator stands elsewhere than transformers' after the model was made")
+		t.Error("the generator has another state than transformers' after the model was made")
 	}
 	g.names(t, m)
 	SameWeights(t, m, g.Initial)
 }
 
-// names compares the names of parameters, which stand in the optimizer's order, and of the state.
+// names compares the names of the parameters, in the optimizer's order, and of the state.
 func (g *Golden) names(t *testing.T, m any) {
 	t.Helper()
 	if got := names(nn.Params(m)); !slices.Equal(got, g.Parameters) {
@@ -152,7 +152,7 @@ func names(ts []torch.Named) []string {
 	return list
 }
 
-// Run compares all cases. The generator has the seed 42 when build is called.
+// Run compares all cases. build is called with the generator seeded with 42.
 func (g *Golden) Run(t *testing.T, build func(c Case) (Model, error)) {
 	for _, c := range g.Cases {
 		t.Run(c.Name, func(t *testing.T) {
@@ -193,7 +193,7 @@ func (g *Golden) compare(t *testing.T, c Case, m Model) {
 	})
 	loss.Backward()
 	if testenv.SameBits() && Generator() != c.Generator {
-		t.Error("the generator stands elsewhere than transformers' after forward and backward")
+		t.Error("the generator has another state than transformers' after forward and backward")
 	}
 	near(t, "logits", logits.Detach(), g.file.Tensor(c.Name+".logits"))
 	near(t, "loss", loss.Detach(), g.file.Tensor(c.Name+".loss"))
@@ -229,7 +229,7 @@ func compareGrad(t *testing.T, c Case, p torch.Named) {
 	}
 }
 
-// near compares bits where this CPU can give them.
+// near compares two tensors, bit for bit on CPUs that reproduce the recorded bits.
 func near(t *testing.T, name string, got, want torch.Tensor) {
 	t.Helper()
 	golden.Recorded(t, name, got, want)

@@ -17,8 +17,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// LayersAreUnits shares a model out among two processes: each layer is a unit, and what the model
-// computes stays what it was.
+// LayersAreUnits shards a model over two processes with each layer as a unit, and checks that it
+// computes the same as before.
 func LayersAreUnits(t *testing.T, layers int, build func() (inputs.Model, error)) {
 	t.Helper()
 	testenv.RequireTorch(t)
@@ -47,8 +47,8 @@ func LayersAreUnits(t *testing.T, layers int, build func() (inputs.Model, error)
 	}
 }
 
-// sharded computes logits and the norm of the gradient with the parameters of so many layers, and of
-// the rest, shared out; 0: of none.
+// sharded computes logits and the gradient norm. The parameters of the given number of layers and
+// the remaining ones are sharded; 0 means that none are.
 func sharded(ctx context.Context, g *dist.Group, build func() (inputs.Model, error), layers int) (logits torch.Tensor,
 	norm float64, err error) {
 	m, err := build()
@@ -87,7 +87,7 @@ func sharded(ctx context.Context, g *dist.Group, build func() (inputs.Model, err
 	if err := p.Summon(ctx); err != nil {
 		return logits, 0, err
 	}
-	torch.NoGrad(func() { // with the whole model, which each rank runs by itself
+	torch.NoGrad(func() { // with summoned parameters, each rank runs the whole model on its own
 		if again := m.Forward(ids, torch.Tensor{}, torch.Tensor{}); !again.Equal(logits) {
 			err = fmt.Errorf("summoned it computes %v, sharded %v", again, logits)
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/text"
 )
 
-// SameTokens compares what a tokenizer in testdata/tokenizer makes of texts with what the tokenizers
-// library made of them: see tokens.py.
+// SameTokens compares the output of the tokenizer in testdata/tokenizer with that of the tokenizers
+// library: see tokens.py.
 func SameTokens(t *testing.T) {
 	t.Helper()
 	tokenizer, err := text.LoadTokenizer("testdata/tokenizer")

@@ -20,22 +20,22 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
-// Train repeats a shuffled run of transformers' Trainer, in batches of four and at a rate of 0.001,
-// with the losses and gradient norms of its updates.
+// Train repeats a shuffled run of transformers' Trainer with batches of four and a learning rate of
+// 0.001, and compares the losses and gradient norms of all updates.
 func Train[S, B any](t *testing.T, task engine.Task[S, B], samples []S, accumulate int,
 	losses, norms []string) *trainer.Trainer[S, B] {
 	t.Helper()
 	return TrainIn(t, torch.Float32, task, samples, accumulate, losses, norms)
 }
 
-// TrainIn is [Train] of a model whose weights have that dtype, which says how far runs of other machines
-// are apart.
+// TrainIn is [Train] for a model whose weights have the given dtype, which determines the tolerance
+// on other machines.
 func TrainIn[S, B any](t *testing.T, d torch.DType, task engine.Task[S, B], samples []S, accumulate int,
 	losses, norms []string) *trainer.Trainer[S, B] {
 	t.Helper()
 	share := 1e-3
 	if d == torch.BFloat16 || d == torch.Float16 {
-		share = 5e-2 // 16 bits have two or three digits, and each update rounds to them
+		share = 5e-2 // 16-bit floats have two or three digits, and each update rounds to them
 	}
 	optimizer, err := optim.ByName("adamw_torch_fused", optim.Arguments{LearningRate: 1e-3})
 	require.NoError(t, err)
@@ -55,13 +55,13 @@ func TrainIn[S, B any](t *testing.T, d torch.DType, task engine.Task[S, B], samp
 	return fit
 }
 
-// SameNumber compares a number with one that was recorded in hexadecimal.
+// SameNumber compares a number with a recorded one in hexadecimal.
 func SameNumber(t *testing.T, name string, got any, want string) {
 	t.Helper()
 	sameNumber(t, name, got, want, 1e-3)
 }
 
-// sameNumber is SameNumber within a share on other machines.
+// sameNumber is SameNumber with the given tolerance on other machines.
 func sameNumber(t *testing.T, name string, got any, want string, share float64) {
 	t.Helper()
 	w, err := strconv.ParseFloat(want, 64)

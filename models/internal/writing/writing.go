@@ -1,4 +1,4 @@
-// Package writing has the part of a task's evaluation in which a model generates texts that are
+// Package writing is the part of a task's evaluation in which a model generates texts that are then
 // scored: predict_with_generate of transformers.
 package writing
 
@@ -10,17 +10,17 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// Written is the text that a model generated, and the one that it should have.
+// Written is a text that a model generated, and the expected text.
 type Written struct{ Got, Want string }
 
-// Evaluation is a part of a task. The zero value generates nothing.
+// Evaluation is embedded in tasks. The zero value generates nothing.
 type Evaluation struct {
 	engine.Observations[Written]
 	write  func(p engine.ForwardPass, b inputs.Batch) []string
 	scores []metrics.Metric[string]
 }
 
-// New makes the evaluation for the task of package pkg from its TaskOptions.Write and Metrics.
+// New makes the evaluation of a task in package pkg from its TaskOptions.Write and Metrics.
 func New(pkg string, write func(p engine.ForwardPass, b inputs.Batch) []string,
 	scores []metrics.Metric[string]) (Evaluation, error) {
 	if (write == nil) != (len(scores) == 0) {
@@ -32,8 +32,7 @@ func New(pkg string, write func(p engine.ForwardPass, b inputs.Batch) []string,
 // Writes reports whether texts are generated.
 func (e *Evaluation) Writes() bool { return e.write != nil }
 
-// Score has the model generate from the texts of an evaluation batch, in a pass, and keeps the
-// result.
+// Score generates texts for an evaluation batch and records them together with the targets.
 func (e *Evaluation) Score(p engine.ForwardPass, b inputs.Batch, targets []string) {
 	p.Autocast(func() {
 		for i, s := range e.write(p, b) {
@@ -42,7 +41,7 @@ func (e *Evaluation) Score(p engine.ForwardPass, b inputs.Batch, targets []strin
 	})
 }
 
-// Metrics are the metrics of the generated texts.
+// Metrics returns the metrics of the generated texts.
 func (e *Evaluation) Metrics() map[string]float64 {
 	for _, w := range e.Noted() {
 		for _, m := range e.scores {

@@ -1,4 +1,5 @@
-// Package dims gives every dimension of a convolution, a pooling or a padding its number.
+// Package dims expands lists of sizes to one number for each dimension of a convolution, pooling or
+// padding.
 package dims
 
 import (
@@ -7,8 +8,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Spread makes n numbers of a list: a single one stands for all, none means the default. Another
-// length panics on behalf of op.
+// Spread expands list to n numbers: a single number applies to all dimensions, and an empty list
+// means the default. It panics on behalf of op if the list has any other length.
 func Spread(op, name string, list []int64, standard int64, n int) []int64 {
 	if len(list) == 0 {
 		list = []int64{standard}
@@ -16,7 +17,7 @@ func Spread(op, name string, list []int64, standard int64, n int) []int64 {
 	return Required(op, name, list, n)
 }
 
-// Required is [Spread] of a list that has no default.
+// Required is like [Spread] for a list that has no default.
 func Required(op, name string, list []int64, n int) []int64 {
 	if len(list) != 1 && len(list) != n {
 		want := "1 number"

@@ -1,6 +1,6 @@
-// Package later leaves the drawing of parameters for later: package nn makes them on torch.Meta, with
-// a note of how the default generator stood and what was to fill them, so that each can be drawn by
-// itself, with the numbers that it would have had.
+// Package later postpones the initialization of parameters. Package nn creates them on torch.Meta
+// and records the state of the generator and the function that was to fill them. Each parameter can
+// then be drawn on its own and gets the same numbers that it would have had.
 package later
 
 import (
@@ -11,30 +11,32 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// smallest is the parameter in bytes from which on it pays: a note has the state of a generator.
+// smallest is the size in bytes from which postponing pays: each record holds the state of a
+// generator.
 const smallest = 16 << 10
 
-// note says how a tensor is drawn.
+// note records how a tensor is drawn.
 type note struct {
 	options   torch.TensorOptions
 	fill      func(t torch.Tensor)
 	generator *torch.Generator
-	state     []byte // of the generator, before
-	version   any    // of the tensor, after
+	state     []byte // of the generator, before the draw
+	version   any    // of the tensor, after the draw
 }
 
-// recorder is of a thread that is in Defer.
+// recorder belongs to a thread that is inside Defer.
 type recorder struct {
 	notes map[torch.Tensor]*note // of tensors that may become parameters
 }
 
 var (
-	recorders sync.Map // number of a thread to *recorder
+	recorders sync.Map // thread id to *recorder
 	recording atomic.Int64
-	waiting   sync.Map // parameter on torch.Meta to *note
+	waiting   sync.Map // *note by its parameter on torch.Meta
 )
 
-// Defer runs build, in which [Parameter] leaves for later what [Fill] has filled.
+// Defer runs build. While it runs, [Parameter] postpones the initialization of tensors that [Fill]
+// has filled.
 func Defer(build func()) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -62,10 +64,10 @@ func current() *recorder {
 	return nil
 }
 
-// version counts the changes of a tensor in place.
+// version returns the number of in-place changes of a tensor.
 func version(t torch.Tensor) any { return torch.CallAny("aten::_version", t)[0] }
 
-// take notes how a tensor is about to be filled.
+// take records how a tensor is about to be filled.
 func take(o torch.TensorOptions, g *torch.Generator, fill func(t torch.Tensor)) *note {
 	if g == nil {
 		g = torch.DefaultGenerator(o.Device)
@@ -73,8 +75,9 @@ func take(o torch.TensorOptions, g *torch.Generator, fill func(t torch.Tensor)) 
 	return &note{options: o, fill: fill, generator: g, state: g.State()}
 }
 
-// Fill runs fill(t), which gives every element of t another value, by numbers of g (nil: the default
-// generator) or by none. For a parameter that waits to be drawn it draws the numbers only.
+// Fill calls fill(t), which must overwrite every element of t and draw from no generator other than
+// g; nil means the default one. For a postponed parameter, it draws and discards the numbers, so
+// that the generator advances.
 func Fill(op string, t torch.Tensor, g *torch.Generator, fill func(t torch.Tensor)) {
 	if t.Device() == torch.Meta {
 		v, ok := waiting.Load(t)
@@ -101,8 +104,8 @@ func Fill(op string, t torch.Tensor, g *torch.Generator, fill func(t torch.Tenso
 	r.notes[t] = n
 }
 
-// Parameter returns t or, in Defer, a tensor on torch.Meta in its place, if nothing but [Fill] has
-// changed t. t is freed then.
+// Parameter returns t or, inside Defer, a tensor on torch.Meta in its place if only [Fill] has
+// changed t. In that case t is freed.
 func Parameter(t torch.Tensor) torch.Tensor {
 	r := current()
 	if r == nil || r.notes[t] == nil {
@@ -120,7 +123,8 @@ func Parameter(t torch.Tensor) torch.Tensor {
 	return meta
 }
 
-// Copy is another parameter that will be drawn with the numbers of t, if t waits to be drawn.
+// Copy returns another postponed parameter that will be drawn with the numbers of t, if t is
+// postponed.
 func Copy(t torch.Tensor) (c torch.Tensor, ok bool) {
 	v, ok := waiting.Load(t)
 	if !ok {
@@ -133,8 +137,8 @@ func Copy(t torch.Tensor) (c torch.Tensor, ok bool) {
 	return c, true
 }
 
-// Draw returns what a parameter on torch.Meta would have been, kept, once. It panics if nothing is
-// known of it.
+// Draw returns the postponed parameter t with the values that it would have had, outside of any
+// scope. It panics if t is not postponed any more or was changed in the meantime.
 func Draw(op, name string, t torch.Tensor) torch.Tensor {
 	v, ok := waiting.LoadAndDelete(t)
 	if !ok || v.(*note).version != version(t) {
@@ -147,7 +151,7 @@ func Draw(op, name string, t torch.Tensor) torch.Tensor {
 	n.generator.SetState(n.state)
 	defer n.generator.SetState(now)
 	torch.NoGrad(func() { torch.Scope(func() { n.fill(whole) }) })
-	if drawn := whole; t.DType() != drawn.DType() { // the model was converted meanwhile
+	if drawn := whole; t.DType() != drawn.DType() { // the model has been converted in the meantime
 		whole = drawn.ToDType(t.DType()).Keep()
 		drawn.Free()
 	}

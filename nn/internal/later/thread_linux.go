@@ -2,5 +2,5 @@ package later
 
 import "syscall"
 
-// thread is the number of the calling thread.
+// thread returns the id of the calling thread.
 func thread() int { return syscall.Gettid() }

@@ -2,5 +2,6 @@
 
 package later
 
-// thread is the same for all: other goroutines must not make models while one is in Defer.
+// thread returns 0 for every thread, so no other goroutine may create models while one is inside
+// Defer.
 func thread() int { return 0 }

@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// look is a quarter of a second on two CPUs, in which the calling thread computed all the time.
+// look is a measurement of a quarter of a second on two CPUs, during which the measuring thread was
+// running all the time.
 func look(others float64) cpuLoad {
 	return cpuLoad{cpus: 2, elapsed: lookEvery, others: others, share: 1}
 }
@@ -34,19 +35,19 @@ func TestThreadsWaitPassivelyWhileOthersUseTheCPUs(t *testing.T) {
 		"it waits for a batch": {cpuLoad{2, lookEvery, 0, 0.5, 2}, 2, 2, false, waitDefault},
 		"another thread looks": {cpuLoad{2, lookEvery, 0, -1, 200}, 2, 2, false, waitDefault},
 	} {
-		var j waitJudge
-		passive, reason := j.decide(c.load, c.threads, c.procs)
+		var d waitDecider
+		passive, reason := d.decide(c.load, c.threads, c.procs)
 		assert.Equal(t, c.passive, passive, name)
 		assert.Equal(t, c.reason, reason, name)
 	}
 }
 
 func TestThreadsWaitActivelyAgainWhenTheCPUsHaveBeenQuietForAWhile(t *testing.T) {
-	var j waitJudge
+	var d waitDecider
 	after := func(others float64) time.Duration {
 		for looks := time.Duration(1); looks < 10_000; looks++ {
-			was := j.passive
-			if passive, _ := j.decide(look(others), 2, 2); passive != was {
+			was := d.passive
+			if passive, _ := d.decide(look(others), 2, 2); passive != was {
 				return looks * lookEvery
 			}
 		}
@@ -61,37 +62,37 @@ func TestThreadsWaitActivelyAgainWhenTheCPUsHaveBeenQuietForAWhile(t *testing.T)
 		after(0)
 	}
 	after(2)
-	assert.Equal(t, longQuiet, after(0), "it does not grow without end")
+	assert.Equal(t, longQuiet, after(0), "the wait has an upper limit")
 
 	for range 5 * longQuiet / lookEvery {
-		j.decide(look(0), 2, 2)
+		d.decide(look(0), 2, 2)
 	}
 	after(2)
 	assert.Equal(t, shortQuiet, after(0), "a long active time makes the next wait short again")
 }
 
 func TestAProcessThatComesBackKeepsThreadsPassive(t *testing.T) {
-	var j waitJudge
-	j.decide(look(1), 2, 2)
+	var d waitDecider
+	d.decide(look(1), 2, 2)
 	for k := range 1000 {
-		passive, _ := j.decide(look(float64(k%4/3)), 2, 2) // busy in every fourth look
+		passive, _ := d.decide(look(float64(k%4/3)), 2, 2) // busy in every fourth measurement
 		require.True(t, passive)
 	}
 }
 
-func TestTheJudgeNeedsNoSensibleNumbers(t *testing.T) {
+func TestWaitDeciderAcceptsAnyNumbers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var j waitJudge
+		var d waitDecider
 		for range 50 {
 			l := cpuLoad{rapid.IntRange(1, 300).Draw(t, "cpus"), time.Duration(rapid.Int64Range(1, 1e12).Draw(t,
 				"elapsed")),
 				rapid.Float64().Draw(t, "others"), rapid.Float64().Draw(t, "share"), rapid.Float64().Draw(t,
 					"preempted")}
-			passive, reason := j.decide(l, rapid.IntRange(1, 300).Draw(t, "threads"), rapid.IntRange(1, 300).Draw(t,
+			passive, reason := d.decide(l, rapid.IntRange(1, 300).Draw(t, "threads"), rapid.IntRange(1, 300).Draw(t,
 				"procs"))
 			require.NotEmpty(t, reason)
-			require.Equal(t, j.passive, passive)
-			require.LessOrEqual(t, j.patience, longQuiet)
+			require.Equal(t, d.passive, passive)
+			require.LessOrEqual(t, d.patience, longQuiet)
 		}
 	})
 }
@@ -105,7 +106,7 @@ func TestUsageBetweenTwoLooks(t *testing.T) {
 	now.thread = 8
 	assert.Negative(t, now.since(former).share)
 	now.own += time.Minute
-	assert.Zero(t, now.since(former).others, "hundredths of seconds do not add up to less than nothing")
+	assert.Zero(t, now.since(former).others, "rounding of CPU times does not make the load negative")
 	assert.NotPanics(t, func() { now.since(now) })
 }
 
@@ -121,7 +122,7 @@ func TestHowManyThreadsSuitCPUsThatOthersUseToo(t *testing.T) {
 		{2, 2, 0.4, true, 2},
 		{2, 2, 5, true, 1},
 		{16, 16, 3, true, 13},
-		{16, 16, 14, true, 8}, // half of them
+		{16, 16, 14, true, 8}, // at least half of them
 		{16, 4, 14, true, 2},
 		{16, 4, 8, true, 4},
 		{4, 1, 4, true, 1},
