@@ -48,7 +48,7 @@ func Collator[S, B any](p Padding) (func([]S) (B, error), error) {
 			plan = append(plan, c)
 		}
 	}
-	plan = append(plan, masks...) // a mask can only be made of what has been padded
+	plan = append(plan, masks...) // masks come last: they are made from padded fields
 	return func(samples []S) (B, error) {
 		var batch B
 		in, out := reflect.ValueOf(samples), reflect.ValueOf(&batch).Elem()
@@ -66,7 +66,7 @@ func Collator[S, B any](p Padding) (func([]S) (B, error), error) {
 type collated struct {
 	target int    // its index in the batch
 	source int    // the index of its source: in the sample, or in the batch if it is a mask
-	value  string // the padding, as the tag has it
+	value  string // the padding value, as written in the tag
 	fill   func(samples, batch reflect.Value, c collated, p Padding) error
 }
 
@@ -152,7 +152,7 @@ func (p *Padded[T]) fill(samples reflect.Value, c collated, how Padding) error {
 	return err
 }
 
-// parsePadding reads the value of a tag; nothing is the zero value.
+// parsePadding parses the value of a pad tag; an empty one means zero.
 func parsePadding[T any](text string) (value T, err error) {
 	if text == "" {
 		return value, nil

@@ -32,10 +32,10 @@ var ErrNoFingerprint = errors.New("the data set has no fingerprint")
 func Fingerprint[S any](ctx context.Context, d Dataset[S], n int, limit time.Duration) (map[int]string, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	var mu sync.Mutex // of hashes, which may be wanted before all are there
+	var mu sync.Mutex // guards hashes, which are read early if the limit passes
 	hashes := map[int]string{}
 	done := make(chan error, 1)
-	go func() { // a sample that never returns must not hold the caller
+	go func() { // a sample that never returns must not block the caller
 		done <- fingerprint(limited, d, n, func(i int, hash string) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -60,7 +60,7 @@ func Fingerprint[S any](ctx context.Context, d Dataset[S], n int, limit time.Dur
 	return maps.Clone(hashes), nil
 }
 
-// fingerprint tells found the hash of each sample.
+// fingerprint calls found with the hash of each sample.
 func fingerprint[S any](ctx context.Context, d Dataset[S], n int, found func(i int, hash string)) error {
 	for _, i := range spread(d.Len(), n) {
 		first, err := hashOf(ctx, d, i)
@@ -82,7 +82,7 @@ func fingerprint[S any](ctx context.Context, d Dataset[S], n int, found func(i i
 	return nil
 }
 
-// spread are up to n of the numbers 0 to length-1, both ends among them.
+// spread returns up to n evenly spaced numbers from 0 to length-1, including both ends.
 func spread(length, n int) (indices []int) {
 	n = min(n, length)
 	for k := range n {
@@ -91,7 +91,7 @@ func spread(length, n int) (indices []int) {
 	return slices.Compact(indices)
 }
 
-// hashOf is the hash of a sample.
+// hashOf returns the hash of sample i.
 func hashOf[S any](ctx context.Context, d Dataset[S], i int) (string, error) {
 	return guard(func() (string, error) {
 		if ctx.Err() != nil {
@@ -109,10 +109,10 @@ func hashOf[S any](ctx context.Context, d Dataset[S], i int) (string, error) {
 	})
 }
 
-// deepest is how far a sample may be nested; one that points to itself has no end.
+// deepest limits the nesting of a sample, since one that points to itself would never end.
 const deepest = 100
 
-// hashValue adds the type of a value and all that it holds.
+// hashValue adds the type of v and everything it holds to h.
 func hashValue(h hash.Hash, v reflect.Value, depth int) error {
 	if !v.IsValid() {
 		number(h, 0)
@@ -194,7 +194,7 @@ func hashList(h hash.Hash, v reflect.Value, depth int) error {
 	return nil
 }
 
-// hashMap adds the entries in the order of their hashes.
+// hashMap adds the entries in the order of their hashes, since the order of a map is random.
 func hashMap(h hash.Hash, v reflect.Value, depth int) error {
 	var entries []string
 	for k, e := range v.Seq2() {

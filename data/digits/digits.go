@@ -59,7 +59,7 @@ func shuffled() data.Dataset[data.Example] {
 //go:embed digits.csv.gz
 var file []byte
 
-// examples are the digits in the order of the file, read once.
+// examples returns the digits in the order of the file, which it reads once.
 var examples = sync.OnceValues(func() ([]data.Example, error) {
 	z, err := gzip.NewReader(bytes.NewReader(file))
 	if err != nil {
