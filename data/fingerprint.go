@@ -109,17 +109,17 @@ func hashOf[S any](ctx context.Context, d Dataset[S], i int) (string, error) {
 	})
 }
 
-// deepest limits the nesting of a sample, since one that points to itself would never end.
-const deepest = 100
+// maxDepth limits the nesting of a sample, since one that points to itself would never end.
+const maxDepth = 100
 
 // hashValue adds the type of v and everything it holds to h.
 func hashValue(h hash.Hash, v reflect.Value, depth int) error {
 	if !v.IsValid() {
-		number(h, 0)
+		hashUint64(h, 0)
 		return nil
 	}
-	if depth > deepest {
-		return fmt.Errorf("%w: it is nested more than %d times", ErrNoFingerprint, deepest)
+	if depth > maxDepth {
+		return fmt.Errorf("%w: it is nested more than %d times", ErrNoFingerprint, maxDepth)
 	}
 	io.WriteString(h, v.Type().String()) //nolint:errcheck // a hash does not fail
 	if v.CanInterface() && (v.Kind() != reflect.Pointer || !v.IsNil()) {
@@ -128,7 +128,7 @@ func hashValue(h hash.Hash, v reflect.Value, depth int) error {
 			if err != nil {
 				return fmt.Errorf("%w: %w", ErrNoFingerprint, err)
 			}
-			text(h, b)
+			hashBytes(h, b)
 			return nil
 		}
 	}
@@ -139,7 +139,7 @@ func hashValue(h hash.Hash, v reflect.Value, depth int) error {
 		hashNumber(h, v)
 		return nil
 	case reflect.String:
-		text(h, []byte(v.String()))
+		hashBytes(h, []byte(v.String()))
 		return nil
 	case reflect.Slice, reflect.Array:
 		return hashList(h, v, depth)
@@ -164,25 +164,25 @@ func hashValue(h hash.Hash, v reflect.Value, depth int) error {
 func hashNumber(h hash.Hash, v reflect.Value) {
 	switch {
 	case v.Kind() == reflect.Bool:
-		number(h, map[bool]uint64{true: 1}[v.Bool()])
+		hashUint64(h, map[bool]uint64{true: 1}[v.Bool()])
 	case v.CanInt():
-		number(h, uint64(v.Int())) //nolint:gosec // the bits count
+		hashUint64(h, uint64(v.Int())) //nolint:gosec // the bits count
 	case v.CanUint():
-		number(h, v.Uint())
+		hashUint64(h, v.Uint())
 	case v.CanFloat():
-		number(h, math.Float64bits(v.Float()))
+		hashUint64(h, math.Float64bits(v.Float()))
 	default:
-		number(h, math.Float64bits(real(v.Complex())))
-		number(h, math.Float64bits(imag(v.Complex())))
+		hashUint64(h, math.Float64bits(real(v.Complex())))
+		hashUint64(h, math.Float64bits(imag(v.Complex())))
 	}
 }
 
 func hashList(h hash.Hash, v reflect.Value, depth int) error {
 	if v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8 {
-		text(h, v.Bytes())
+		hashBytes(h, v.Bytes())
 		return nil
 	}
-	number(h, uint64(v.Len())) //nolint:gosec // a length is not negative
+	hashUint64(h, uint64(v.Len())) //nolint:gosec // a length is not negative
 	simple := v.Type().Elem().Kind() <= reflect.Complex128 && v.Type().Elem().Kind() != reflect.Uintptr
 	for i := range v.Len() {
 		if simple {
@@ -205,20 +205,20 @@ func hashMap(h hash.Hash, v reflect.Value, depth int) error {
 		entries = append(entries, string(entry.Sum(nil)))
 	}
 	slices.Sort(entries)
-	number(h, uint64(len(entries)))
+	hashUint64(h, uint64(len(entries)))
 	for _, e := range entries {
 		io.WriteString(h, e) //nolint:errcheck // a hash does not fail
 	}
 	return nil
 }
 
-func number(h hash.Hash, v uint64) {
+func hashUint64(h hash.Hash, v uint64) {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], v)
 	h.Write(b[:]) //nolint:errcheck // a hash does not fail
 }
 
-func text(h hash.Hash, b []byte) {
-	number(h, uint64(len(b)))
+func hashBytes(h hash.Hash, b []byte) {
+	hashUint64(h, uint64(len(b)))
 	h.Write(b) //nolint:errcheck // a hash does not fail
 }

@@ -86,9 +86,9 @@ func (l *Loader[S, B]) Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, 
 			return
 		}
 		ctx, cancel := context.WithCancel(ctx)
-		p := &passing[S]{epoch: epoch, next: next, batch: skip, left: l.Len() - skip}
+		p := &epochCursor[S]{epoch: epoch, next: next, batch: skip, left: l.Len() - skip}
 		p.w = newWatch(min(l.options.Workers, l.options.Prefetch+1, p.left))
-		e := &ending{cancel: cancel, leave: func() error {
+		e := &shutdown{cancel: cancel, leave: func() error {
 			return p.w.leave(l.options.Patience, func(i int) string { return describe(l.dataset, i) })
 		}}
 		defer e.end() //nolint:errcheck // it was logged
@@ -114,7 +114,7 @@ func (l *Loader[S, B]) Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, 
 
 // inLine makes batches one by one in the consumer's goroutine, as long as they are quick to make;
 // see [LoaderOptions.Workers].
-func (l *Loader[S, B]) inLine(ctx context.Context, p *passing[S], hand func(B, error) bool) (more bool) {
+func (l *Loader[S, B]) inLine(ctx context.Context, p *epochCursor[S], hand func(B, error) bool) (more bool) {
 	var place atomic.Int64 // not watched, since there is no worker to wait for
 	var work workspace[S]
 	for l.pace.inLine() {
@@ -131,7 +131,7 @@ func (l *Loader[S, B]) inLine(ctx context.Context, p *passing[S], hand func(B, e
 
 // byWorkers delivers batches that workers make ahead of their use, until the epoch ends or batches
 // become quick enough to be made in line.
-func (l *Loader[S, B]) byWorkers(ctx context.Context, p *passing[S], hand func(B, error) bool) (more bool) {
+func (l *Loader[S, B]) byWorkers(ctx context.Context, p *epochCursor[S], hand func(B, error) bool) (more bool) {
 	ordered, free := l.start(ctx, p)
 	for job := range ordered {
 		var r result[B]
@@ -257,9 +257,9 @@ func each(batches [][]int) func(into []int) []int {
 	}
 }
 
-// passing is the position in an epoch. It is used by one goroutine at a time: by the worker whose
+// epochCursor is the position in an epoch. It is used by one goroutine at a time: by the worker whose
 // turn it is, or by the consumer when no worker is running.
-type passing[S any] struct {
+type epochCursor[S any] struct {
 	epoch int
 	next  func(into []int) []int
 	batch int // the number of the next batch
@@ -269,7 +269,7 @@ type passing[S any] struct {
 }
 
 // take plans the next batch, reusing the memory of w.
-func (p *passing[S]) take(w *workspace[S]) (j planned[S], ok bool) {
+func (p *epochCursor[S]) take(w *workspace[S]) (j batchPlan[S], ok bool) {
 	indices := p.next(w.indices)
 	if indices == nil {
 		p.over = true
@@ -277,11 +277,11 @@ func (p *passing[S]) take(w *workspace[S]) (j planned[S], ok bool) {
 	}
 	w.indices = indices
 	p.batch, p.left = p.batch+1, p.left-1
-	return planned[S]{p.batch - 1, w}, true
+	return batchPlan[S]{p.batch - 1, w}, true
 }
 
-// planned is a batch still to be made.
-type planned[S any] struct {
+// batchPlan is a batch still to be made.
+type batchPlan[S any] struct {
 	batch int
 	*workspace[S]
 }
@@ -294,7 +294,7 @@ type workspace[S any] struct {
 
 // job is one batch to be made by a worker; done takes its result and never blocks the worker.
 type job[S, B any] struct {
-	planned[S]
+	batchPlan[S]
 	done chan result[B]
 }
 
@@ -308,7 +308,7 @@ type result[B any] struct {
 // capacity bounds how far the workers run ahead. It is closed when the last worker ends: at the end
 // of the epoch, or when batches have become quick enough to be made in line. The consumer returns
 // used jobs to free.
-func (l *Loader[S, B]) start(ctx context.Context, p *passing[S]) (ordered <-chan job[S, B], free chan<- job[S, B]) {
+func (l *Loader[S, B]) start(ctx context.Context, p *epochCursor[S]) (ordered <-chan job[S, B], free chan<- job[S, B]) {
 	// The consumer holds one more job than the channel: the one it waits for or uses.
 	made := make(chan job[S, B], max(0, min(l.options.Prefetch, p.left)))
 	used := make(chan job[S, B], cap(made)+1+len(p.w.loading))
@@ -322,9 +322,9 @@ func (l *Loader[S, B]) start(ctx context.Context, p *passing[S]) (ordered <-chan
 		select {
 		case j = <-used:
 		default:
-			j = job[S, B]{planned: planned[S]{workspace: new(workspace[S])}, done: make(chan result[B], 1)}
+			j = job[S, B]{batchPlan: batchPlan[S]{workspace: new(workspace[S])}, done: make(chan result[B], 1)}
 		}
-		if j.planned, ok = p.take(j.workspace); !ok {
+		if j.batchPlan, ok = p.take(j.workspace); !ok {
 			return j, false
 		}
 		select {

@@ -165,7 +165,7 @@ func (l *StreamLoader[S, B]) Pass(ctx context.Context, pass, skip int) iter.Seq2
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		w := newWatch(1) // for the reader
-		e := &ending{cancel: cancel, leave: func() error {
+		e := &shutdown{cancel: cancel, leave: func() error {
 			return w.leave(l.options.Patience, func(int) string { return inPass(pass) })
 		}}
 		defer e.end() //nolint:errcheck // it was logged
@@ -314,7 +314,7 @@ func (l *StreamLoader[S, B]) read(ctx context.Context, place *atomic.Int64, pass
 		if ctx.Err() != nil {
 			return nil
 		}
-		if last, err = l.bad(pass, index, e); err != nil {
+		if last, err = l.handleBad(pass, index, e); err != nil {
 			return err
 		}
 		slots = append(slots, slot[S]{sample, e == nil})
@@ -352,10 +352,10 @@ func partOf[T any](s Shard, all, begin []T, size int) (part []T, at int) {
 	return all[at:min(at+size, len(all))], at
 }
 
-// bad calls BadSample if a sample could not be read, that is, if err is not nil. The error failed
+// handleBad calls BadSample if a sample could not be read, that is, if err is not nil. The error failed
 // ends the pass. The error last ends it only if no sample follows, since the stream was then cut
 // short.
-func (l *StreamLoader[S, B]) bad(pass, index int, err error) (last, failed error) {
+func (l *StreamLoader[S, B]) handleBad(pass, index int, err error) (last, failed error) {
 	if err == nil {
 		return nil, nil
 	}
@@ -372,7 +372,7 @@ func inPass(pass int) string { return fmt.Sprintf("pass %d of the stream", pass)
 func (l *StreamLoader[S, B]) begin(pass, n int) (slots []slot[S], err error) {
 	var last error
 	for sample, e := range l.stream.Samples(pass, 0) {
-		if last, err = l.bad(pass, len(slots), e); err != nil {
+		if last, err = l.handleBad(pass, len(slots), e); err != nil {
 			return nil, err
 		}
 		if slots = append(slots, slot[S]{sample, e == nil}); len(slots) == n {

@@ -79,15 +79,15 @@ func (w *watch) leave(patience time.Duration, describe func(i int) string) error
 	return err
 }
 
-// ending cancels an epoch and waits for its goroutines, once.
-type ending struct {
+// shutdown cancels an epoch and waits for its goroutines, once.
+type shutdown struct {
 	cancel context.CancelFunc
 	leave  func() error
 	done   bool
 	held   error
 }
 
-func (e *ending) end() error {
+func (e *shutdown) end() error {
 	if !e.done {
 		e.done = true
 		e.cancel()
@@ -98,7 +98,7 @@ func (e *ending) end() error {
 
 // cancelled returns the error of an epoch whose context was cancelled. It waits for the goroutines
 // first, so that the error names samples that have not returned.
-func (e *ending) cancelled(ctx context.Context) error {
+func (e *shutdown) cancelled(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	if held := e.end(); held != nil {
 		return fmt.Errorf("%w; %w", cause, held)

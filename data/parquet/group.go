@@ -129,7 +129,7 @@ func (r *Rows[T]) decode(k int, bad map[int]error) ([]T, error) {
 		if c.leaf < 0 {
 			continue
 		}
-		f := &filling{column: c, rows: reflect.ValueOf(&rows).Elem(), total: total, row: -1, bad: bad, left: &left}
+		f := &columnReader{column: c, rows: reflect.ValueOf(&rows).Elem(), total: total, row: -1, bad: bad, left: &left}
 		if err := f.read(r.groups[k].ColumnChunks()[c.leaf]); err != nil {
 			return nil, fmt.Errorf("column %q: %w", c.name, err)
 		}
@@ -145,9 +145,9 @@ var errTooLarge = errors.New("the decoded rows have more bytes than Options.MaxR
 
 const badWeight = 300 // bytes counted for the error of a row
 
-// filling reads a column into its field of all rows. It subtracts the memory of the values from
+// columnReader reads a column into its field of all rows. It subtracts the memory of the values from
 // left: a text that the file has once, in a dictionary, may be the value of every row.
-type filling struct {
+type columnReader struct {
 	column
 	rows  reflect.Value
 	total int
@@ -156,7 +156,7 @@ type filling struct {
 	left  *int64
 }
 
-func (f *filling) read(chunk parquet.ColumnChunk) error {
+func (f *columnReader) read(chunk parquet.ColumnChunk) error {
 	pages := chunk.Pages()
 	defer func() { _ = pages.Close() }() // they were only read
 	buffer := make([]parquet.Value, 256)
@@ -180,7 +180,7 @@ func (f *filling) read(chunk parquet.ColumnChunk) error {
 	return nil
 }
 
-func (f *filling) readPage(page parquet.Page, buffer []parquet.Value) error {
+func (f *columnReader) readPage(page parquet.Page, buffer []parquet.Value) error {
 	values := page.Values()
 	for {
 		n, err := values.ReadValues(buffer)
@@ -203,7 +203,7 @@ func (f *filling) readPage(page parquet.Page, buffer []parquet.Value) error {
 
 // add stores a value in the row it belongs to: the next row, or the current one if the value
 // continues a list.
-func (f *filling) add(v parquet.Value) error {
+func (f *columnReader) add(v parquet.Value) error {
 	if v.RepetitionLevel() == 0 {
 		f.row++
 	}

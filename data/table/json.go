@@ -11,7 +11,7 @@ import (
 // an object as parts of the text. They rarely allocate, while encoding/json would decode columns
 // that no field needs.
 
-const deepest = 100 // nested values; more is not a table
+const maxDepth = 100 // nested values; more is not a table
 
 var errJSONEnd = errors.New("the JSON ends in the middle of a value")
 
@@ -98,8 +98,8 @@ func skipValue(text string, i, depth int) (int, error) {
 	if i >= len(text) {
 		return 0, errJSONEnd
 	}
-	if depth > deepest {
-		return 0, fmt.Errorf("values nested more than %d deep", deepest)
+	if depth > maxDepth {
+		return 0, fmt.Errorf("values nested more than %d deep", maxDepth)
 	}
 	switch c := text[i]; {
 	case c == '"':

@@ -128,7 +128,7 @@ func header(in io.Reader, f Format) (start int64, names []string, err error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return 0, nil, err
 	}
-	size, err := mark(begin, f.Encoding)
+	size, err := bomSize(begin, f.Encoding)
 	if err != nil {
 		return 0, nil, err
 	}

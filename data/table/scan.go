@@ -34,7 +34,7 @@ func scan[T any](in io.Reader, f Format, yield func(T, error) bool) error {
 	for lines.err == nil && lines.to < 4 { // enough for a byte order mark or a magic number
 		lines.fill()
 	}
-	if lines.from, err = mark(lines.buffer[:lines.to], f.Encoding); err != nil {
+	if lines.from, err = bomSize(lines.buffer[:lines.to], f.Encoding); err != nil {
 		return err
 	}
 	names := f.Columns

@@ -153,9 +153,9 @@ func (e Encoding) text(row []byte) (string, error) {
 	return string(row), nil
 }
 
-// mark returns the size of the byte order mark at the start of a table, and refuses files that are
+// bomSize returns the size of the byte order mark at the start of a table, and refuses files that are
 // clearly not text.
-func mark(start []byte, e Encoding) (int, error) {
+func bomSize(start []byte, e Encoding) (int, error) {
 	switch {
 	case bytes.HasPrefix(start, []byte("\xef\xbb\xbf")) && e == UTF8:
 		return 3, nil
