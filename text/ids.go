@@ -40,8 +40,8 @@ func (t *Tokenizer) AppendIDs(dst []int64, in Input, o *EncodeOptions) ([]int64,
 	return dst, nil
 }
 
-// appendTexts tokenizes each text where it belongs, and stops at limit tokens of it where that is
-// not negative: what follows does not matter.
+// appendTexts tokenizes each text into its slot. Unless limit is negative, it stops after limit
+// tokens, since the rest would be cut off.
 func (t *Tokenizer) appendTexts(dst []int64, in Input, slots []slot, limit int) ([]int64, error) {
 	texts := [2]string{in.Text, in.Pair}
 	var err error
@@ -55,8 +55,8 @@ func (t *Tokenizer) appendTexts(dst []int64, in Input, slots []slot, limit int) 
 	return dst, nil
 }
 
-// appendTruncated tokenizes the texts first: how many tokens one keeps depends on all that there
-// are.
+// appendTruncated tokenizes all texts before it truncates them, since how many tokens each keeps
+// depends on the lengths of all.
 func (t *Tokenizer) appendTruncated(dst []int64, in Input, slots []slot, room int) ([]int64, error) {
 	var ids [2][]int64
 	var err error

@@ -39,7 +39,7 @@ func (t *Template) RenderAssistant(c Conversation) (string, []text.Span, error) 
 	return res.Text, spans, err
 }
 
-// marked are the spans that the template marks, after the prompt.
+// marked returns the spans that the template marks with {% generation %}, after the prompt.
 func (t *Template) marked(s source, c Conversation, res jinja.Result) (spans []text.Span, err error) {
 	from := 0
 	if c.Prompt > 0 {
@@ -57,8 +57,8 @@ func (t *Template) marked(s source, c Conversation, res jinja.Result) (spans []t
 	return spans, nil
 }
 
-// answers are the spans that the assistant's messages add to the text, each after the generation
-// prompt.
+// answers returns the spans that the assistant's messages add to the text, each after the
+// generation prompt.
 func (t *Template) answers(s source, c Conversation, whole string) (spans []text.Span, err error) {
 	for i := c.Prompt; i < len(c.Messages); i++ {
 		if c.Messages[i].Role() != assistant {
@@ -81,7 +81,8 @@ func (t *Template) answers(s source, c Conversation, whole string) (spans []text
 	return spans, nil
 }
 
-// upTo renders the first n messages. The whole conversation must begin with the result.
+// upTo renders the first n messages. It is an error if the text of the whole conversation does not
+// begin with the result.
 func (t *Template) upTo(s source, c Conversation, n int, prompt bool, whole string) (string, error) {
 	if n == 0 {
 		return "", fmt.Errorf("chat: the conversation begins with what the assistant says, and the template %q cannot "+
@@ -106,7 +107,7 @@ func (t *Template) upTo(s source, c Conversation, n int, prompt bool, whole stri
 	return res.Text, nil
 }
 
-// excerpt is a few characters of a text.
+// excerpt returns a few characters of s from byte at on, for an error.
 func excerpt(s string, at int) string {
 	return strings.ToValidUTF8(s[at:min(at+20, len(s))], "")
 }

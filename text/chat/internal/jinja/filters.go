@@ -11,10 +11,10 @@ import (
 	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
-// filters are those of jinja2 that are known, with transformers' tojson.
+// filters holds the supported filters of jinja2, with transformers' tojson.
 var filters map[string]func(r *renderer, v Value, a *bound) Value
 
-// otherFilters are those of jinja2 that are not.
+// otherFilters lists the filters of jinja2 that are not supported.
 const otherFilters = "filesizeformat groupby pprint random striptags truncate urlize wordcount wordwrap xmlattr"
 
 func (r *renderer) filter(name string, v Value, a *bound) Value {
@@ -28,14 +28,14 @@ func (r *renderer) filter(name string, v Value, a *bound) Value {
 	return f(r, v, a)
 }
 
-// soft is a filter that keeps what is marked as safe so.
+// soft makes a filter from f whose result is marked as safe if the input is (jinja2's soft_str).
 func soft(f func(string) string) func(*renderer, Value, *bound) Value {
 	return func(r *renderer, v Value, a *bound) Value {
 		return softly(v, needString("", ofString(func(s string) Value { return f(s) })(r, v, a)))
 	}
 }
 
-// ofString is a filter of a value as a string, without arguments.
+// ofString makes a filter without arguments from f, which gets the value as a string.
 func ofString(f func(string) Value) func(*renderer, Value, *bound) Value {
 	return func(r *renderer, v Value, a *bound) Value {
 		a.to("the filter")
@@ -45,7 +45,7 @@ func ofString(f func(string) Value) func(*renderer, Value, *bound) Value {
 	}
 }
 
-// softly keeps what is marked as safe so.
+// softly marks s as safe if v is.
 func softly(v Value, s string) Value {
 	if _, ok := v.(markup); ok {
 		return markup(s)
@@ -53,7 +53,7 @@ func softly(v Value, s string) Value {
 	return s
 }
 
-func init() { // they call what looks at them
+func init() { // not in the declaration: that would be an initialization cycle
 	filters = map[string]func(*renderer, Value, *bound) Value{
 		"upper": soft(upper), "lower": soft(lower), "capitalize": soft(capitalize),
 		"title":     ofString(func(s string) Value { return titleFilter(s) }),
@@ -154,7 +154,8 @@ func escapeFilter(r *renderer, v Value, a *bound) Value {
 	return markup(escape(r.str(v)))
 }
 
-// titleFilter is jinja2's title, which is not that of str: it knows where words begin by what is before.
+// titleFilter is jinja2's title. Unlike str.title, it begins a word only after white space or one
+// of -({[<.
 func titleFilter(s string) string {
 	var b strings.Builder
 	for s != "" {
@@ -213,7 +214,7 @@ func indent(r *renderer, v Value, a *bound) Value {
 	return softly(v, w.String())
 }
 
-// tojson is transformers' own: json.dumps, without escapes for HTML.
+// tojson is transformers' own filter: json.dumps, without HTML escapes.
 func tojson(r *renderer, v Value, a *bound) Value {
 	p := a.to("tojson()", "ensure_ascii", "indent", "separators", "sort_keys")
 	o := jsonOptions{ascii: truth(or(p[0], false)), item: ", ", pair: ": ", sortKeys: truth(or(p[3], false))}
@@ -254,7 +255,7 @@ func defaultTo(_ *renderer, v Value, a *bound) Value {
 	return v
 }
 
-// toInt is jinja2's int: what is no number is the default.
+// toInt is jinja2's int: it returns the default for values that are not numbers.
 func toInt(r *renderer, v Value, a *bound) Value {
 	p := a.to("int()", "default", "base")
 	if base := needInt("int()", or(p[1], int64(10))); base != 10 {
@@ -284,7 +285,8 @@ func toInt(r *renderer, v Value, a *bound) Value {
 	return int64(f)
 }
 
-// pythonNumber takes single underscores between digits out.
+// pythonNumber removes single underscores between digits. It returns an empty string if there are
+// others.
 func pythonNumber(s string) string {
 	for i := range len(s) {
 		if s[i] == '_' && (i == 0 || i+1 == len(s) || !isDigit(s[i-1]) || !isDigit(s[i+1])) {
@@ -296,7 +298,7 @@ func pythonNumber(s string) string {
 
 func parseFloat(s string) (float64, bool) {
 	s = pythonNumber(strings.TrimFunc(s, isSpace))
-	if strings.ContainsAny(s, "xXpP") { // which Go reads and Python does not
+	if strings.ContainsAny(s, "xXpP") { // Go's hexadecimal floats, which Python's float refuses
 		return 0, false
 	}
 	f, err := strconv.ParseFloat(s, 64)

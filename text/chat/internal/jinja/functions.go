@@ -9,7 +9,7 @@ import (
 // globalFunctions are the functions that every template has: jinja2's and transformers'.
 var globalFunctions map[string]*function
 
-func init() { // they call what looks at them
+func init() { // not in the declaration: that would be an initialization cycle
 	globalFunctions = map[string]*function{
 		"range":           {"range", rangeOf},
 		"dict":            {"dict", func(r *renderer, a *bound) Value { return r.dictOf("dict", a) }},
@@ -81,7 +81,7 @@ func rangeOf(r *renderer, a *bound) Value {
 	return l
 }
 
-// dictOf is Python's dict: of a mapping or of pairs, and keywords.
+// dictOf is Python's dict: from a mapping or pairs, and keywords.
 func (r *renderer) dictOf(function string, a *bound) *Dict {
 	d := NewDict()
 	switch len(a.positional) {
@@ -111,7 +111,8 @@ func (r *renderer) dictOf(function string, a *bound) *Dict {
 	return d
 }
 
-// joiner is a function that gives nothing at first, and then always the same.
+// joiner is jinja2's joiner: it returns a function that returns an empty string the first time, and
+// the separator from then on.
 func joiner(r *renderer, a *bound) Value {
 	separator := r.str(or(a.to("joiner()", "sep")[0], ", "))
 	used := false
@@ -124,7 +125,7 @@ func joiner(r *renderer, a *bound) Value {
 	}}
 }
 
-// escape is markupsafe's.
+// escape is markupsafe's escape.
 func escape(s string) string {
 	return strings.NewReplacer("&", "&amp;", ">", "&gt;", "<", "&lt;", "'", "&#39;", `"`, "&#34;").Replace(s)
 }

@@ -10,10 +10,10 @@ import (
 // method is a method of a value.
 type method func(r *renderer, of Value, a *bound) Value
 
-// methods are those of Python's types that are known.
+// methods holds the supported methods of Python's types.
 var methods map[string]map[string]method
 
-func init() { // they call what looks at them
+func init() { // not in the declaration: that would be an initialization cycle
 	methods = map[string]map[string]method{
 		"str": stringMethods,
 		"list": {
@@ -82,7 +82,7 @@ func indexOfItem(r *renderer, of Value, a *bound) Value {
 	return nil
 }
 
-// plain is a method without arguments.
+// plain makes a method without arguments.
 func plain[T any](name string, f func(string) T) method {
 	return func(r *renderer, of Value, a *bound) Value {
 		a.to(name + "()")
@@ -165,10 +165,10 @@ var stringMethods = map[string]method{
 	"format": formatMethod,
 }
 
-// centered is how much of the padding is on the left of what is centred.
+// centered returns how much of the padding str.center puts on the left.
 func centered(padding, width int) int { return padding/2 + padding&width&1 }
 
-// strings is a list of strings.
+// strings makes a list of strings.
 func (r *renderer) strings(parts []string) *List {
 	r.alloc(16 * len(parts))
 	l := NewList()
@@ -203,7 +203,7 @@ func (r *renderer) replace(s, old, replacement string, count int) string {
 	return strings.Replace(s, old, replacement, count)
 }
 
-// strip is Python's strip: of whitespace where chars are nil.
+// strip is Python's strip, of whitespace if chars is nil.
 func strip(s string, chars Value, left, right bool) string {
 	drop := isSpace
 	if set, ok := asString(chars); ok {
@@ -279,7 +279,7 @@ func partitioner(name string, find func(s, part string) int) method {
 	}
 }
 
-// pad makes a string as wide as width; left is how much of the padding is on its left.
+// pad fills a string up to width; left returns how much of the padding goes on the left.
 func (r *renderer) pad(s string, width int, fill string, left func(padding int) int) string {
 	n := width - utf8.RuneCountInString(s)
 	if n <= 0 {
@@ -339,8 +339,8 @@ func splitter(name string, fromRight bool) method {
 	}
 }
 
-// splitSpaces is split without a separator: stretches of whitespace separate, and there are no empty
-// parts.
+// splitSpaces is str.split without a separator: runs of whitespace separate the parts, none of
+// which is empty.
 func splitSpaces(s string, limit int, fromRight bool) (parts []string) {
 	for {
 		if fromRight {

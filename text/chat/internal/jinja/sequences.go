@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// The filters of sequences.
+// This file has the filters for sequences.
 
-// ends is the first or last of the items.
+// ends returns the first or last item, which of selects, or undefined if there are none.
 func ends(items []Value, which string, of func([]Value) Value) Value {
 	if len(items) == 0 {
 		return undefinedf("No %s item, sequence was empty.", which)
@@ -16,7 +16,7 @@ func ends(items []Value, which string, of func([]Value) Value) Value {
 	return of(items)
 }
 
-// reversible refuses what has no last item in Python.
+// reversible refuses generators, which Python cannot reverse.
 func (r *renderer) reversible(v Value) {
 	if g, ok := v.(*generator); ok {
 		fail("TypeError", "'%s' object is not reversible", g.kind)
@@ -49,7 +49,7 @@ func join(r *renderer, v Value, a *bound) Value {
 	return r.join(r.str(or(p[0], "")), items)
 }
 
-// mapped is what a function makes of the items.
+// mapped returns the results of f for all items.
 func (r *renderer) mapped(items []Value, f func(Value) Value) []Value {
 	r.alloc(16 * len(items))
 	out := make([]Value, len(items))
@@ -60,11 +60,11 @@ func (r *renderer) mapped(items []Value, f func(Value) Value) []Value {
 	return out
 }
 
-// getter looks an attribute up as filters do: with points between its parts, of which numbers are
-// indices. None is the value itself.
+// getter returns a function that looks up an attribute as filters do: the name may have several
+// parts separated by points, and parts that are numbers are indices. None means the value itself.
 func (r *renderer) getter(attribute Value) func(Value) Value { return r.getterOr(attribute, nil) }
 
-// getterOr has another value, unless it is None, for what is not there.
+// getterOr is getter with a default for parts that do not exist, unless the default is None.
 func (r *renderer) getterOr(attribute, otherwise Value) func(Value) Value {
 	if attribute == nil {
 		return func(v Value) Value { return v }
@@ -91,7 +91,7 @@ func (r *renderer) getterOr(attribute, otherwise Value) func(Value) Value {
 	}
 }
 
-// ignoringCase makes strings small, unless case counts.
+// ignoringCase puts strings in lower case unless caseSensitive is true.
 func ignoringCase(get func(Value) Value, caseSensitive Value) func(Value) Value {
 	if truth(or(caseSensitive, false)) {
 		return get
@@ -105,7 +105,7 @@ func ignoringCase(get func(Value) Value, caseSensitive Value) func(Value) Value 
 	}
 }
 
-// sort sorts numbers from 0 on stably by their keys.
+// sort sorts order, the numbers from 0 to len(order)-1, stably by their keys.
 func (b *budget) sort(order []int, key func(int) Value, reverse bool) {
 	b.alloc(64 * len(order))
 	keys := make([]Value, len(order))
@@ -113,7 +113,7 @@ func (b *budget) sort(order []int, key func(int) Value, reverse bool) {
 		keys[i] = key(i)
 	}
 	slices.SortStableFunc(order, func(i, j int) int {
-		if reverse { // what is equal keeps its order
+		if reverse { // equal items keep their order
 			i, j = j, i
 		}
 		if b.less(keys[i], keys[j], "<", 0) {
@@ -126,7 +126,7 @@ func (b *budget) sort(order []int, key func(int) Value, reverse bool) {
 	})
 }
 
-// sorted is the items in the order of their keys.
+// sorted returns the items in the order of their keys.
 func (r *renderer) sorted(items []Value, key func(Value) Value, reverse bool) []Value {
 	order := make([]int, len(items))
 	for i := range order {
@@ -192,7 +192,7 @@ func unique(r *renderer, v Value, a *bound) Value {
 	})
 }
 
-// kept is the items that a function keeps.
+// kept returns the items for which keep returns true.
 func (r *renderer) kept(v Value, keep func(Value) bool) Value {
 	g := &generator{kind: "generator"}
 	for _, item := range r.iterate(v) {
@@ -284,7 +284,7 @@ func sliceFilter(r *renderer, v Value, a *bound) Value {
 	return g
 }
 
-// mapFilter applies a filter to each item, or looks an attribute up.
+// mapFilter applies a filter to each item, or looks up an attribute.
 func mapFilter(r *renderer, v Value, a *bound) Value {
 	var f func(Value) Value
 	if len(a.positional) == 0 && slices.Contains(a.names, "attribute") {
@@ -297,7 +297,7 @@ func mapFilter(r *renderer, v Value, a *bound) Value {
 		name := needString("map()", a.positional[0])
 		rest := &bound{a.positional[1:], a.names, a.values}
 		f = func(item Value) Value {
-			r.enter() // a map may map with map
+			r.enter() // the filter may be map itself
 			defer r.leave()
 			return r.made(r.filter(name, item, rest))
 		}
@@ -308,7 +308,7 @@ func mapFilter(r *renderer, v Value, a *bound) Value {
 	return &generator{items: r.mapped(r.iterate(v), f), kind: "generator"}
 }
 
-// selector keeps or drops the items that pass a test, or whose attribute does.
+// selector makes a filter that keeps or drops the items that pass a test, or whose attribute does.
 func selector(ofAttribute, keep bool) func(*renderer, Value, *bound) Value {
 	return func(r *renderer, v Value, a *bound) Value {
 		if !truth(v) {

@@ -2,10 +2,10 @@ package jinja
 
 import "math"
 
-// tests are those of jinja2, all of them.
+// tests holds all tests of jinja2.
 var tests map[string]func(r *renderer, v Value, a *bound) bool
 
-// only makes a test of a value alone.
+// only makes a test without arguments.
 func only(name string, is func(r *renderer, v Value) bool) func(*renderer, Value, *bound) bool {
 	return func(r *renderer, v Value, a *bound) bool {
 		a.to("the test " + name)
@@ -13,7 +13,7 @@ func only(name string, is func(r *renderer, v Value) bool) func(*renderer, Value
 	}
 }
 
-// against makes a test of two values.
+// against makes a test with one argument.
 func against(name string, is func(r *renderer, v, other Value) bool) func(*renderer, Value, *bound) bool {
 	return func(r *renderer, v Value, a *bound) bool {
 		other := a.to("the test "+name, "other")[0]
@@ -29,7 +29,7 @@ func isKind[T any](_ *renderer, v Value) bool {
 	return ok
 }
 
-func init() { // they call what looks at them
+func init() { // not in the declaration: that would be an initialization cycle
 	tests = map[string]func(*renderer, Value, *bound) bool{
 		"defined": only("defined", func(r *renderer, v Value) bool { return !isKind[*undefined](r, v) }),
 		"mapping": only("mapping", isKind[*Dict]), "undefined": only("undefined", isKind[*undefined]),
@@ -96,7 +96,8 @@ func init() { // they call what looks at them
 	}
 }
 
-// same is Python's is, for values for which it does not depend on what Python keeps.
+// same is Python's is, for values for which the result does not depend on which objects Python
+// shares.
 func same(r *renderer, v, other Value) bool {
 	if typeName(v) != typeName(other) {
 		return false
