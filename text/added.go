@@ -166,15 +166,15 @@ func (m *matcher) next(text string, from int) (start, end int, id int64, ok bool
 	return 0, 0, 0, false
 }
 
-// found is a part of a text: an added token, or the text between two of them if id is negative.
-type found struct {
+// segment is a part of a text: an added token, or the text between two of them if id is negative.
+type segment struct {
 	start, end int
 	id         int64
 }
 
 // split cuts a text at added tokens. Without any it returns nil.
-func (a *addedVocabulary) split(m *matcher, text string) []found {
-	var parts []found
+func (a *addedVocabulary) split(m *matcher, text string) []segment {
+	var parts []segment
 	last := 0
 	for from := 0; ; {
 		start, end, id, ok := m.next(text, from)
@@ -196,13 +196,13 @@ func (a *addedVocabulary) split(m *matcher, text string) []found {
 		}
 		end = max(start, end) // the start may have moved past a token that is a space itself
 		if last < start {
-			parts = append(parts, found{last, start, -1})
+			parts = append(parts, segment{last, start, -1})
 		}
-		parts = append(parts, found{start, end, id})
+		parts = append(parts, segment{start, end, id})
 		last = end
 	}
 	if parts != nil && last < len(text) {
-		parts = append(parts, found{last, len(text), -1})
+		parts = append(parts, segment{last, len(text), -1})
 	}
 	return parts
 }

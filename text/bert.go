@@ -313,7 +313,7 @@ func (b *bertPath) appendIDs(dst []int64, added *addedVocabulary, text string, l
 	}
 	parts := added.split(&added.raw, text)
 	if parts == nil {
-		parts = []found{{0, len(text), -1}}
+		parts = []segment{{0, len(text), -1}}
 	}
 	for _, f := range parts {
 		if f.id >= 0 {

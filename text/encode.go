@@ -76,7 +76,7 @@ func (t *Tokenizer) EncodeBatch(ctx context.Context, inputs []Input, o *EncodeOp
 		o = &EncodeOptions{}
 	}
 	batch := make([]*Encoding, len(inputs))
-	err := share(ctx, len(inputs), o.Goroutines, func(i int) (err error) {
+	err := parallel(ctx, len(inputs), o.Goroutines, func(i int) (err error) {
 		batch[i], err = t.encode(inputs[i], o)
 		return err
 	})
@@ -89,9 +89,9 @@ func (t *Tokenizer) EncodeBatch(ctx context.Context, inputs []Input, o *EncodeOp
 	return batch, nil
 }
 
-// share calls do for each of n inputs, from several goroutines. If some fail, it returns the error
+// parallel calls do for each of n inputs, from several goroutines. If some fail, it returns the error
 // of the one with the lowest index.
-func share(ctx context.Context, n, goroutines int, do func(i int) error) error {
+func parallel(ctx context.Context, n, goroutines int, do func(i int) error) error {
 	if goroutines <= 0 {
 		goroutines = runtime.GOMAXPROCS(0)
 	}
@@ -154,7 +154,7 @@ func (t *Tokenizer) encode(in Input, o *EncodeOptions) (*Encoding, error) {
 	}
 	if tr := t.config.Truncation; tr != nil {
 		if tr.MaxLength < special {
-			return nil, noRoom(tr, special)
+			return nil, noRoomError(tr, special)
 		}
 		if err := tr.Fit(e, pair, tr.MaxLength-special); err != nil {
 			return nil, err
@@ -268,7 +268,7 @@ func (t *Tokenizer) pieces(text string) ([]piece, error) {
 func (t *Tokenizer) extract(m *matcher, p piece) []piece {
 	parts := t.added.split(m, p.Text())
 	if parts == nil {
-		parts = []found{{0, len(p.Text()), p.added}}
+		parts = []segment{{0, len(p.Text()), p.added}}
 	}
 	pieces := make([]piece, len(parts))
 	for i, f := range parts {

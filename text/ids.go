@@ -28,7 +28,7 @@ func (t *Tokenizer) AppendIDs(dst []int64, in Input, o *EncodeOptions) ([]int64,
 	if tr := t.config.Truncation; tr == nil {
 		dst, err = t.appendTexts(dst, in, slots, -1)
 	} else if room := tr.MaxLength - special; room < 0 {
-		err = noRoom(tr, special)
+		err = noRoomError(tr, special)
 	} else if !in.IsPair && tr.KeepsStart(room) {
 		dst, err = t.appendTexts(dst, in, slots, room)
 	} else {
@@ -81,7 +81,7 @@ func (t *Tokenizer) appendTruncated(dst []int64, in Input, slots []slot, room in
 	return dst, nil
 }
 
-func noRoom(tr *Truncation, special int) error {
+func noRoomError(tr *Truncation, special int) error {
 	return fmt.Errorf("truncation to %d tokens leaves no room for the %d special ones", tr.MaxLength, special)
 }
 
@@ -117,7 +117,7 @@ func (t *Tokenizer) IDsBatch(ctx context.Context, inputs []Input, o *EncodeOptio
 		o = &EncodeOptions{}
 	}
 	batch := make([][]int64, len(inputs))
-	err := share(ctx, len(inputs), o.Goroutines, func(i int) (err error) {
+	err := parallel(ctx, len(inputs), o.Goroutines, func(i int) (err error) {
 		batch[i], err = t.AppendIDs(make([]int64, 0, len(inputs[i].Text)/4+len(inputs[i].Pair)/4+8), inputs[i], o)
 		return err
 	})

@@ -125,8 +125,8 @@ func entriesOf(content json.RawMessage) (sources []source, err error) {
 // specialNames lists transformers' names of special tokens.
 var specialNames = []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}
 
-// ofClasses holds the default special tokens of transformers' tokenizer classes.
-var ofClasses = map[string]map[string]string{
+// classSpecialTokens holds the default special tokens of transformers' tokenizer classes.
+var classSpecialTokens = map[string]map[string]string{
 	"GPT2Tokenizer":  {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>", "unk_token": "<|endoftext|>"},
 	"LlamaTokenizer": {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"},
 	"Qwen2Tokenizer": {"eos_token": "<|endoftext|>", "unk_token": "<|endoftext|>", "pad_token": "<|endoftext|>"},
@@ -145,7 +145,7 @@ func specialTokens(dir string, config map[string]json.RawMessage) (tokens map[st
 	if err != nil {
 		return nil, err
 	}
-	for name, token := range ofClasses[class] {
+	for name, token := range classSpecialTokens[class] {
 		tokens[name] = token
 	}
 	read := func(file string, o map[string]json.RawMessage) error {

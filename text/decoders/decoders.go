@@ -119,7 +119,7 @@ func lossy(text []byte) string {
 	for len(text) > 0 {
 		r, n := utf8.DecodeRune(text)
 		if r == utf8.RuneError && n == 1 {
-			n = damaged(text)
+			n = invalidPrefix(text)
 		}
 		b.WriteRune(r)
 		text = text[n:]
@@ -127,9 +127,9 @@ func lossy(text []byte) string {
 	return b.String()
 }
 
-// damaged returns the length of the invalid sequence at the start of text: the longest part that
+// invalidPrefix returns the length of the invalid sequence at the start of text: the longest part that
 // could begin a character.
-func damaged(text []byte) int {
+func invalidPrefix(text []byte) int {
 	c := text[0]
 	want, low, high := 0, byte(0x80), byte(0xBF)
 	switch {

@@ -54,12 +54,12 @@ type UnigramOptions struct {
 // most likely one. Consecutive unknown characters are one token.
 type Unigram struct {
 	*vocabulary
-	o      UnigramOptions
-	list   []ScoredToken
-	trie   *trie.Trie
-	ids    []int64   // by value of the trie
-	scores []float64 // by value of the trie
-	worst  float64   // score of an unknown character
+	o            UnigramOptions
+	list         []ScoredToken
+	trie         *trie.Trie
+	ids          []int64   // by value of the trie
+	scores       []float64 // by value of the trie
+	unknownScore float64
 }
 
 // NewUnigram makes a model from a vocabulary; the id of a token is its index in the list. It keeps
@@ -82,7 +82,7 @@ func NewUnigram(list []ScoredToken, o UnigramOptions) (*Unigram, error) {
 	if err != nil {
 		return nil, fmt.Errorf("Unigram: %w", err)
 	}
-	m := &Unigram{vocabulary: v, o: o, list: list, worst: lowest - unknownPenalty}
+	m := &Unigram{vocabulary: v, o: o, list: list, unknownScore: lowest - unknownPenalty}
 	keys := v.sorted()
 	for _, k := range keys {
 		id := ids[k]
@@ -174,10 +174,10 @@ func (m *Unigram) search(text string) ([]step, error) {
 			}
 		}
 		if !single {
-			if m.o.UnknownID < 0 && (best[i+n].from < 0 || here+m.worst > best[i+n].score) {
+			if m.o.UnknownID < 0 && (best[i+n].from < 0 || here+m.unknownScore > best[i+n].score) {
 				return nil, fmt.Errorf("Unigram: %w", ErrMissingUnknown)
 			}
-			offer(i, i+n, m.o.UnknownID, here+m.worst)
+			offer(i, i+n, m.o.UnknownID, here+m.unknownScore)
 		}
 		i += n
 	}

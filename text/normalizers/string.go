@@ -31,8 +31,8 @@ var ErrGrown = errors.New("replacements make the text grow without bound")
 // A text may grow to the larger of these limits. No real pipeline comes near them, since the
 // longest normal form of a character has eighteen characters.
 const (
-	mostGrowth = 64      // times the size of the original
-	leastLimit = 1 << 16 // bytes
+	maxGrowth = 64      // times the size of the original
+	minLimit  = 1 << 16 // bytes
 )
 
 // Err returns an error that wraps [ErrGrown] if a replacement was not made because the text would
@@ -240,14 +240,14 @@ func (s *String) Strip(left, right bool) {
 // grows reports whether a text of size bytes would be too large compared with the original. If so,
 // it sets the error that [String.Err] returns.
 func (s *String) grows(size int, by func() string) bool {
-	if size <= leastLimit {
+	if size <= minLimit {
 		return false
 	}
 	original := 0
 	if old := s.alignments(); len(old) > 0 {
 		original = old[len(old)-1].End - s.start
 	}
-	if size/mostGrowth <= original {
+	if size/maxGrowth <= original {
 		return false
 	}
 	s.err = fmt.Errorf("%w: %d bytes have become %d, and %s would make them %d; mend the normalizers", ErrGrown, original,

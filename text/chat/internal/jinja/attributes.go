@@ -17,7 +17,7 @@ var (
 		"dict":  "fromkeys",
 		"range": "start step stop",
 	}
-	changing = map[string]string{
+	mutating = map[string]string{
 		"list": "append clear extend insert pop remove reverse sort",
 		"dict": "clear pop popitem setdefault update",
 	}
@@ -141,7 +141,7 @@ func (r *renderer) own(of Value, name string) (Value, bool) {
 	if strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__") {
 		return unsafe, true
 	}
-	if has(changing[kind], name) {
+	if has(mutating[kind], name) {
 		return unsafe, true
 	}
 	table := kind
@@ -152,7 +152,7 @@ func (r *renderer) own(of Value, name string) (Value, bool) {
 		if kind == "Markup" {
 			fail("NotSupported", "the method %q of what is marked as safe", name)
 		}
-		return &function{name, func(r *renderer, a *bound) Value {
+		return &function{name, func(r *renderer, a *callArgs) Value {
 			r.spend(cost(of))
 			return m(r, of, a)
 		}}, true
@@ -196,14 +196,14 @@ func (l *loop) attribute(name string) (Value, bool) {
 		}
 		return l.items[i+1], true
 	case "cycle":
-		return &function{name, func(_ *renderer, a *bound) Value {
+		return &function{name, func(_ *renderer, a *callArgs) Value {
 			if len(a.positional) == 0 {
 				fail("TypeError", "no items for cycling given")
 			}
 			return a.positional[l.index%len(a.positional)]
 		}}, true
 	case "changed":
-		return &function{name, func(r *renderer, a *bound) Value {
+		return &function{name, func(r *renderer, a *callArgs) Value {
 			now := newTuple(a.positional...)
 			same := l.changed != nil && r.equal(l.changed, now, 0)
 			l.changed = now

@@ -141,15 +141,15 @@ func (r *renderer) filtered(e expr, in Value, s *scope) Value {
 	return r.made(r.filter(f.name, v, r.bind(f.args, s)))
 }
 
-// bound holds the values of arguments.
-type bound struct {
+// callArgs holds the values of arguments.
+type callArgs struct {
 	positional []Value
 	names      []string
 	values     []Value
 }
 
-func (r *renderer) bind(a arguments, s *scope) *bound {
-	b := &bound{positional: r.evalAll(a.positional, s)}
+func (r *renderer) bind(a arguments, s *scope) *callArgs {
+	b := &callArgs{positional: r.evalAll(a.positional, s)}
 	for _, k := range a.keywords {
 		b.names, b.values = append(b.names, k.name), append(b.values, r.eval(k.value, s))
 	}
@@ -186,7 +186,7 @@ type absent struct{}
 
 // to binds the arguments to parameters and returns their values in the order of params; those not
 // given are absent.
-func (b *bound) to(function string, params ...string) []Value {
+func (b *callArgs) to(function string, params ...string) []Value {
 	values := make([]Value, len(params))
 	for i := range values {
 		values[i] = absent{}
@@ -243,7 +243,7 @@ func refuse(function string, v Value, want string) {
 	fail("TypeError", "%s wants %s, not %s", function, want, typeName(v))
 }
 
-func (r *renderer) call(of Value, a *bound) Value {
+func (r *renderer) call(of Value, a *callArgs) Value {
 	switch f := of.(type) {
 	case *undefined:
 		f.fail()

@@ -132,7 +132,7 @@ func (r *renderer) directive(m []string, v Value) string {
 var field = regexp.MustCompile(`^\{([^{}]*)\}`)
 
 // formatMethod is Python's str.format for fields that are empty, a number or a name.
-func formatMethod(r *renderer, of Value, a *bound) Value {
+func formatMethod(r *renderer, of Value, a *callArgs) Value {
 	s := needString("format()", of)
 	w := &writer{budget: &r.budget}
 	next, numbered := 0, false
@@ -172,7 +172,7 @@ func formatMethod(r *renderer, of Value, a *bound) Value {
 }
 
 // field returns the argument for a replacement field of str.format.
-func (b *bound) field(name string) Value {
+func (b *callArgs) field(name string) Value {
 	if i, err := strconv.Atoi(name); err == nil {
 		if i < 0 || i >= len(b.positional) {
 			fail("IndexError", "Replacement index %d out of range for positional args tuple", i)

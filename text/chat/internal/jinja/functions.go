@@ -11,9 +11,11 @@ var globalFunctions map[string]*function
 
 func init() { // not in the declaration: that would be an initialization cycle
 	globalFunctions = map[string]*function{
-		"range":           {"range", rangeOf},
-		"dict":            {"dict", func(r *renderer, a *bound) Value { return r.dictOf("dict", a) }},
-		"namespace":       {"namespace", func(r *renderer, a *bound) Value { return &namespace{r.dictOf("namespace", a)} }},
+		"range": {"range", rangeOf},
+		"dict":  {"dict", func(r *renderer, a *callArgs) Value { return r.dictOf("dict", a) }},
+		"namespace": {"namespace", func(r *renderer, a *callArgs) Value {
+			return &namespace{r.dictOf("namespace", a)}
+		}},
 		"joiner":          {"joiner", joiner},
 		"cycler":          {"cycler", unsupported("cycler")},
 		"lipsum":          {"lipsum", unsupported("lipsum")},
@@ -22,19 +24,19 @@ func init() { // not in the declaration: that would be an initialization cycle
 	}
 }
 
-func unsupported(name string) func(*renderer, *bound) Value {
-	return func(*renderer, *bound) Value {
+func unsupported(name string) func(*renderer, *callArgs) Value {
+	return func(*renderer, *callArgs) Value {
 		fail("NotSupported", "the function %q", name)
 		return nil
 	}
 }
 
-func raise(r *renderer, a *bound) Value {
+func raise(r *renderer, a *callArgs) Value {
 	fail("TemplateError", "%s", r.str(or(a.to("raise_exception()", "message")[0], "")))
 	return nil
 }
 
-func now(r *renderer, a *bound) Value {
+func now(r *renderer, a *callArgs) Value {
 	clock := r.now
 	if clock == nil {
 		clock = time.Now
@@ -42,7 +44,7 @@ func now(r *renderer, a *bound) Value {
 	return strftime(clock(), needString("strftime_now()", a.to("strftime_now()", "format")[0]))
 }
 
-func rangeOf(r *renderer, a *bound) Value {
+func rangeOf(r *renderer, a *callArgs) Value {
 	var bounds []int64
 	for _, v := range a.to("range()", "start", "stop", "step") {
 		if _, ok := v.(absent); !ok {
@@ -82,7 +84,7 @@ func rangeOf(r *renderer, a *bound) Value {
 }
 
 // dictOf is Python's dict: from a mapping or pairs, and keywords.
-func (r *renderer) dictOf(function string, a *bound) *Dict {
+func (r *renderer) dictOf(function string, a *callArgs) *Dict {
 	d := NewDict()
 	switch len(a.positional) {
 	case 0:
@@ -113,10 +115,10 @@ func (r *renderer) dictOf(function string, a *bound) *Dict {
 
 // joiner is jinja2's joiner: it returns a function that returns an empty string the first time, and
 // the separator from then on.
-func joiner(r *renderer, a *bound) Value {
+func joiner(r *renderer, a *callArgs) Value {
 	separator := r.str(or(a.to("joiner()", "sep")[0], ", "))
 	used := false
-	return &function{"joiner", func(*renderer, *bound) Value {
+	return &function{"joiner", func(*renderer, *callArgs) Value {
 		if !used {
 			used = true
 			return ""

@@ -8,7 +8,7 @@ import (
 )
 
 // method is a method of a value.
-type method func(r *renderer, of Value, a *bound) Value
+type method func(r *renderer, of Value, a *callArgs) Value
 
 // methods holds the supported methods of Python's types.
 var methods map[string]map[string]method
@@ -17,7 +17,7 @@ func init() { // not in the declaration: that would be an initialization cycle
 	methods = map[string]map[string]method{
 		"str": stringMethods,
 		"list": {
-			"copy": func(_ *renderer, of Value, a *bound) Value {
+			"copy": func(_ *renderer, of Value, a *callArgs) Value {
 				a.to("copy()")
 				return NewList(of.(*List).items...)
 			},
@@ -30,7 +30,7 @@ func init() { // not in the declaration: that would be an initialization cycle
 }
 
 var dictMethods = map[string]method{
-	"get": func(_ *renderer, of Value, a *bound) Value {
+	"get": func(_ *renderer, of Value, a *callArgs) Value {
 		p := a.to("get()", "key", "default")
 		if len(a.names) > 0 {
 			fail("TypeError", "dict.get() takes no keyword arguments")
@@ -40,27 +40,27 @@ var dictMethods = map[string]method{
 		}
 		return or(p[1], nil)
 	},
-	"items": func(r *renderer, of Value, a *bound) Value {
+	"items": func(r *renderer, of Value, a *callArgs) Value {
 		a.to("items()")
 		d := of.(*Dict)
 		r.alloc(64 * len(d.keys))
 		return &List{kind: kindItems, items: d.items()}
 	},
-	"keys": func(_ *renderer, of Value, a *bound) Value {
+	"keys": func(_ *renderer, of Value, a *callArgs) Value {
 		a.to("keys()")
 		return &List{kind: kindKeys, items: of.(*Dict).keys}
 	},
-	"values": func(_ *renderer, of Value, a *bound) Value {
+	"values": func(_ *renderer, of Value, a *callArgs) Value {
 		a.to("values()")
 		return &List{kind: kindValues, items: of.(*Dict).values}
 	},
-	"copy": func(r *renderer, of Value, a *bound) Value {
+	"copy": func(r *renderer, of Value, a *callArgs) Value {
 		a.to("copy()")
-		return r.dictOf("copy()", &bound{positional: []Value{of}})
+		return r.dictOf("copy()", &callArgs{positional: []Value{of}})
 	},
 }
 
-func countItems(r *renderer, of Value, a *bound) Value {
+func countItems(r *renderer, of Value, a *callArgs) Value {
 	v := a.to("count()", "value")[0]
 	n := int64(0)
 	for _, item := range of.(*List).items {
@@ -71,7 +71,7 @@ func countItems(r *renderer, of Value, a *bound) Value {
 	return n
 }
 
-func indexOfItem(r *renderer, of Value, a *bound) Value {
+func indexOfItem(r *renderer, of Value, a *callArgs) Value {
 	v := a.to("index()", "value")[0]
 	for i, item := range of.(*List).items {
 		if r.equal(item, v, 0) {
@@ -84,7 +84,7 @@ func indexOfItem(r *renderer, of Value, a *bound) Value {
 
 // plain makes a method without arguments.
 func plain[T any](name string, f func(string) T) method {
-	return func(r *renderer, of Value, a *bound) Value {
+	return func(r *renderer, of Value, a *callArgs) Value {
 		a.to(name + "()")
 		s, _ := asString(of)
 		r.alloc(3 * len(s))
@@ -95,7 +95,7 @@ func plain[T any](name string, f func(string) T) method {
 var stringMethods = map[string]method{
 	"upper": plain("upper", upper), "lower": plain("lower", lower), "title": plain("title", titleWords),
 	"capitalize": plain("capitalize", capitalize), "swapcase": plain("swapcase", swapCase),
-	"casefold": func(_ *renderer, of Value, a *bound) Value {
+	"casefold": func(_ *renderer, of Value, a *callArgs) Value {
 		a.to("casefold()")
 		s, _ := asString(of)
 		if !every(s+" ", func(c rune) bool { return c < 0x80 }) {
@@ -121,18 +121,18 @@ var stringMethods = map[string]method{
 	"removeprefix": trimmer("removeprefix", strings.TrimPrefix),
 	"removesuffix": trimmer("removesuffix", strings.TrimSuffix),
 	"split":        splitter("split", false), "rsplit": splitter("rsplit", true),
-	"splitlines": func(r *renderer, of Value, a *bound) Value {
+	"splitlines": func(r *renderer, of Value, a *callArgs) Value {
 		keep := a.to("splitlines()", "keepends")[0]
 		s, _ := asString(of)
 		return r.strings(splitLines(s, truth(or(keep, false))))
 	},
-	"replace": func(r *renderer, of Value, a *bound) Value {
+	"replace": func(r *renderer, of Value, a *callArgs) Value {
 		p := a.to("replace()", "old", "new", "count")
 		s, _ := asString(of)
 		return r.replace(s, needString("replace()", p[0]), needString("replace()", p[1]), needInt("replace()",
 			or(p[2], int64(-1))))
 	},
-	"join": func(r *renderer, of Value, a *bound) Value {
+	"join": func(r *renderer, of Value, a *callArgs) Value {
 		items := r.iterate(a.to("join()", "iterable")[0])
 		for i, item := range items {
 			if _, ok := asString(item); !ok {
@@ -144,13 +144,13 @@ var stringMethods = map[string]method{
 	},
 	"find": finder("find", strings.Index, false), "rfind": finder("rfind", strings.LastIndex, false),
 	"index": finder("index", strings.Index, true), "rindex": finder("rindex", strings.LastIndex, true),
-	"count": func(_ *renderer, of Value, a *bound) Value {
+	"count": func(_ *renderer, of Value, a *callArgs) Value {
 		s, _ := asString(of)
 		return int64(strings.Count(s, needString("count()", a.to("count()", "sub")[0])))
 	},
 	"partition":  partitioner("partition", strings.Index),
 	"rpartition": partitioner("rpartition", strings.LastIndex),
-	"zfill": func(r *renderer, of Value, a *bound) Value {
+	"zfill": func(r *renderer, of Value, a *callArgs) Value {
 		s, _ := asString(of)
 		sign := ""
 		if s != "" && strings.Contains("+-", s[:1]) {
@@ -221,7 +221,7 @@ func strip(s string, chars Value, left, right bool) string {
 }
 
 func stripper(name string, left, right bool) method {
-	return func(r *renderer, of Value, a *bound) Value {
+	return func(r *renderer, of Value, a *callArgs) Value {
 		chars := or(a.to(name+"()", "chars")[0], nil)
 		s, _ := asString(of)
 		r.spend(len(s) * max(1, size(chars)/8))
@@ -230,7 +230,7 @@ func stripper(name string, left, right bool) method {
 }
 
 func affix(name string, has func(s, part string) bool) method {
-	return func(_ *renderer, of Value, a *bound) Value {
+	return func(_ *renderer, of Value, a *callArgs) Value {
 		p := a.to(name+"()", "prefix")[0]
 		s, _ := asString(of)
 		if t, ok := p.(*List); ok && t.kind == kindTuple {
@@ -241,14 +241,14 @@ func affix(name string, has func(s, part string) bool) method {
 }
 
 func trimmer(name string, trim func(s, part string) string) method {
-	return func(_ *renderer, of Value, a *bound) Value {
+	return func(_ *renderer, of Value, a *callArgs) Value {
 		s, _ := asString(of)
 		return trim(s, needString(name+"()", a.to(name+"()", "part")[0]))
 	}
 }
 
 func finder(name string, find func(s, part string) int, must bool) method {
-	return func(_ *renderer, of Value, a *bound) Value {
+	return func(_ *renderer, of Value, a *callArgs) Value {
 		s, _ := asString(of)
 		at := find(s, needString(name+"()", a.to(name+"()", "sub")[0]))
 		if at < 0 {
@@ -262,7 +262,7 @@ func finder(name string, find func(s, part string) int, must bool) method {
 }
 
 func partitioner(name string, find func(s, part string) int) method {
-	return func(_ *renderer, of Value, a *bound) Value {
+	return func(_ *renderer, of Value, a *callArgs) Value {
 		s, _ := asString(of)
 		separator := needString(name+"()", a.to(name+"()", "sep")[0])
 		if separator == "" {
@@ -294,7 +294,7 @@ func (r *renderer) pad(s string, width int, fill string, left func(padding int) 
 }
 
 func padder(name string, left func(padding, width int) int) method {
-	return func(r *renderer, of Value, a *bound) Value {
+	return func(r *renderer, of Value, a *callArgs) Value {
 		p := a.to(name+"()", "width", "fillchar")
 		fill := needString(name+"()", or(p[1], " "))
 		if utf8.RuneCountInString(fill) != 1 {
@@ -307,7 +307,7 @@ func padder(name string, left func(padding, width int) int) method {
 }
 
 func splitter(name string, fromRight bool) method {
-	return func(r *renderer, of Value, a *bound) Value {
+	return func(r *renderer, of Value, a *callArgs) Value {
 		p := a.to(name+"()", "sep", "maxsplit")
 		s, _ := asString(of)
 		limit := needInt(name+"()", or(p[1], int64(-1)))

@@ -237,7 +237,7 @@ type macro struct {
 	scope *scope
 }
 
-func (r *renderer) callMacro(m *macro, a *bound) string {
+func (r *renderer) callMacro(m *macro, a *callArgs) string {
 	s := m.scope.inner()
 	extra := NewDict()
 	for i, v := range a.positional[:min(len(a.positional), len(m.params))] {

@@ -23,13 +23,13 @@ func (r *renderer) reversible(v Value) {
 	}
 }
 
-func reverse(r *renderer, v Value, a *bound) Value {
+func reverse(r *renderer, v Value, a *callArgs) Value {
 	a.to("reverse()")
 	if s, ok := asString(v); ok {
 		r.alloc(4 * len(s))
 		runes := []rune(s)
 		slices.Reverse(runes)
-		return softly(v, string(runes))
+		return safeLike(v, string(runes))
 	}
 	items := slices.Clone(r.iterate(v))
 	r.alloc(16 * len(items))
@@ -40,7 +40,7 @@ func reverse(r *renderer, v Value, a *bound) Value {
 	return &generator{items: items, kind: "list_reverseiterator"}
 }
 
-func join(r *renderer, v Value, a *bound) Value {
+func join(r *renderer, v Value, a *callArgs) Value {
 	p := a.to("join()", "d", "attribute")
 	items := r.iterate(v)
 	if by := or(p[1], nil); by != nil {
@@ -140,7 +140,7 @@ func (r *renderer) sorted(items []Value, key func(Value) Value, reverse bool) []
 	return out
 }
 
-func sortFilter(r *renderer, v Value, a *bound) Value {
+func sortFilter(r *renderer, v Value, a *callArgs) Value {
 	p := a.to("sort()", "reverse", "case_sensitive", "attribute")
 	by := or(p[2], nil)
 	get := ignoringCase(r.getter(by), p[1])
@@ -160,7 +160,7 @@ func sortFilter(r *renderer, v Value, a *bound) Value {
 	return NewList(r.sorted(r.iterate(v), get, truth(or(p[0], false)))...)
 }
 
-func dictSort(r *renderer, v Value, a *bound) Value {
+func dictSort(r *renderer, v Value, a *callArgs) Value {
 	p := a.to("dictsort()", "case_sensitive", "by", "reverse")
 	d, ok := v.(*Dict)
 	if !ok {
@@ -178,7 +178,7 @@ func dictSort(r *renderer, v Value, a *bound) Value {
 	return NewList(r.sorted(d.items(), ignoringCase(r.getter(at), p[0]), truth(or(p[2], false)))...)
 }
 
-func unique(r *renderer, v Value, a *bound) Value {
+func unique(r *renderer, v Value, a *callArgs) Value {
 	p := a.to("unique()", "case_sensitive", "attribute")
 	get := ignoringCase(r.getter(or(p[1], nil)), p[0])
 	seen := NewDict()
@@ -205,8 +205,8 @@ func (r *renderer) kept(v Value, keep func(Value) bool) Value {
 	return g
 }
 
-func extreme(name string, largest bool) func(*renderer, Value, *bound) Value {
-	return func(r *renderer, v Value, a *bound) Value {
+func extreme(name string, largest bool) func(*renderer, Value, *callArgs) Value {
+	return func(r *renderer, v Value, a *callArgs) Value {
 		p := a.to(name+"()", "case_sensitive", "attribute")
 		get := ignoringCase(r.getter(or(p[1], nil)), p[0])
 		items := r.iterate(v)
@@ -228,7 +228,7 @@ func extreme(name string, largest bool) func(*renderer, Value, *bound) Value {
 	}
 }
 
-func sum(r *renderer, v Value, a *bound) Value {
+func sum(r *renderer, v Value, a *callArgs) Value {
 	p := a.to("sum()", "attribute", "start")
 	get := r.getter(or(p[0], nil))
 	total := or(p[1], int64(0))
@@ -241,7 +241,7 @@ func sum(r *renderer, v Value, a *bound) Value {
 	return total
 }
 
-func batch(r *renderer, v Value, a *bound) Value {
+func batch(r *renderer, v Value, a *callArgs) Value {
 	p := a.to("batch()", "linecount", "fill_with")
 	n := needInt("batch()", p[0])
 	if n < 1 || n > maxRange {
@@ -260,7 +260,7 @@ func batch(r *renderer, v Value, a *bound) Value {
 	return g
 }
 
-func sliceFilter(r *renderer, v Value, a *bound) Value {
+func sliceFilter(r *renderer, v Value, a *callArgs) Value {
 	p := a.to("slice()", "slices", "fill_with")
 	n := needInt("slice()", p[0])
 	if n < 1 || n > maxRange {
@@ -285,7 +285,7 @@ func sliceFilter(r *renderer, v Value, a *bound) Value {
 }
 
 // mapFilter applies a filter to each item, or looks up an attribute.
-func mapFilter(r *renderer, v Value, a *bound) Value {
+func mapFilter(r *renderer, v Value, a *callArgs) Value {
 	var f func(Value) Value
 	if len(a.positional) == 0 && slices.Contains(a.names, "attribute") {
 		p := a.to("map()", "attribute", "default")
@@ -295,7 +295,7 @@ func mapFilter(r *renderer, v Value, a *bound) Value {
 			fail("FilterArgumentError", "map requires a filter argument")
 		}
 		name := needString("map()", a.positional[0])
-		rest := &bound{a.positional[1:], a.names, a.values}
+		rest := &callArgs{a.positional[1:], a.names, a.values}
 		f = func(item Value) Value {
 			r.enter() // the filter may be map itself
 			defer r.leave()
@@ -309,8 +309,8 @@ func mapFilter(r *renderer, v Value, a *bound) Value {
 }
 
 // selector makes a filter that keeps or drops the items that pass a test, or whose attribute does.
-func selector(ofAttribute, keep bool) func(*renderer, Value, *bound) Value {
-	return func(r *renderer, v Value, a *bound) Value {
+func selector(ofAttribute, keep bool) func(*renderer, Value, *callArgs) Value {
+	return func(r *renderer, v Value, a *callArgs) Value {
 		if !truth(v) {
 			return &generator{kind: "generator"}
 		}
@@ -325,7 +325,7 @@ func selector(ofAttribute, keep bool) func(*renderer, Value, *bound) Value {
 		passes := truth
 		if len(rest) > 0 {
 			name := needString("select()", rest[0])
-			other := &bound{rest[1:], a.names, a.values}
+			other := &callArgs{rest[1:], a.names, a.values}
 			passes = func(v Value) bool { return r.test(name, v, other) }
 		}
 		return r.kept(v, func(item Value) bool { return passes(get(item)) == keep })

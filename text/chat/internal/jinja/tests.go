@@ -3,19 +3,19 @@ package jinja
 import "math"
 
 // tests holds all tests of jinja2.
-var tests map[string]func(r *renderer, v Value, a *bound) bool
+var tests map[string]func(r *renderer, v Value, a *callArgs) bool
 
 // only makes a test without arguments.
-func only(name string, is func(r *renderer, v Value) bool) func(*renderer, Value, *bound) bool {
-	return func(r *renderer, v Value, a *bound) bool {
+func only(name string, is func(r *renderer, v Value) bool) func(*renderer, Value, *callArgs) bool {
+	return func(r *renderer, v Value, a *callArgs) bool {
 		a.to("the test " + name)
 		return is(r, v)
 	}
 }
 
 // against makes a test with one argument.
-func against(name string, is func(r *renderer, v, other Value) bool) func(*renderer, Value, *bound) bool {
-	return func(r *renderer, v Value, a *bound) bool {
+func against(name string, is func(r *renderer, v, other Value) bool) func(*renderer, Value, *callArgs) bool {
+	return func(r *renderer, v Value, a *callArgs) bool {
 		other := a.to("the test "+name, "other")[0]
 		if _, ok := other.(absent); ok {
 			fail("TypeError", "the test %s wants another value", name)
@@ -30,7 +30,7 @@ func isKind[T any](_ *renderer, v Value) bool {
 }
 
 func init() { // not in the declaration: that would be an initialization cycle
-	tests = map[string]func(*renderer, Value, *bound) bool{
+	tests = map[string]func(*renderer, Value, *callArgs) bool{
 		"defined": only("defined", func(r *renderer, v Value) bool { return !isKind[*undefined](r, v) }),
 		"mapping": only("mapping", isKind[*Dict]), "undefined": only("undefined", isKind[*undefined]),
 		"boolean": only("boolean", isKind[bool]), "float": only("float", isKind[float64]),
@@ -119,7 +119,7 @@ func same(r *renderer, v, other Value) bool {
 	return v == other
 }
 
-func (r *renderer) test(name string, v Value, a *bound) bool {
+func (r *renderer) test(name string, v Value, a *callArgs) bool {
 	t, ok := tests[name]
 	if !ok {
 		fail("TemplateAssertionError", "No test named '%s'.", name)

@@ -98,7 +98,7 @@ type generator struct {
 // function is a callable value other than a macro.
 type function struct {
 	name string
-	call func(r *renderer, a *bound) Value
+	call func(r *renderer, a *callArgs) Value
 }
 
 // hash returns a comparable value that is equal for keys that are equal in Python.
