@@ -257,8 +257,8 @@ func each(batches [][]int) func(into []int) []int {
 	}
 }
 
-// epochCursor is the position in an epoch. It is used by one goroutine at a time: by the worker whose
-// turn it is, or by the consumer when no worker is running.
+// epochCursor is the position in an epoch. It is used by one goroutine at a time: by the worker
+// whose turn it is, or by the consumer when no worker is running.
 type epochCursor[S any] struct {
 	epoch int
 	next  func(into []int) []int

@@ -352,9 +352,9 @@ func partOf[T any](s Shard, all, begin []T, size int) (part []T, at int) {
 	return all[at:min(at+size, len(all))], at
 }
 
-// handleBad calls BadSample if a sample could not be read, that is, if err is not nil. The error failed
-// ends the pass. The error last ends it only if no sample follows, since the stream was then cut
-// short.
+// handleBad calls BadSample if a sample could not be read, that is, if err is not nil. The error
+// failed ends the pass. The error last ends it only if no sample follows, since the stream was then
+// cut short.
 func (l *StreamLoader[S, B]) handleBad(pass, index int, err error) (last, failed error) {
 	if err == nil {
 		return nil, nil

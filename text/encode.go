@@ -89,8 +89,8 @@ func (t *Tokenizer) EncodeBatch(ctx context.Context, inputs []Input, o *EncodeOp
 	return batch, nil
 }
 
-// parallel calls do for each of n inputs, from several goroutines. If some fail, it returns the error
-// of the one with the lowest index.
+// parallel calls do for each of n inputs, from several goroutines. If some fail, it returns the
+// error of the one with the lowest index.
 func parallel(ctx context.Context, n, goroutines int, do func(i int) error) error {
 	if goroutines <= 0 {
 		goroutines = runtime.GOMAXPROCS(0)

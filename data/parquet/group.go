@@ -145,8 +145,8 @@ var errTooLarge = errors.New("the decoded rows have more bytes than Options.MaxR
 
 const badWeight = 300 // bytes counted for the error of a row
 
-// columnReader reads a column into its field of all rows. It subtracts the memory of the values from
-// left: a text that the file has once, in a dictionary, may be the value of every row.
+// columnReader reads a column into its field of all rows. It subtracts the memory of the values
+// from left: a text that the file has once, in a dictionary, may be the value of every row.
 type columnReader struct {
 	column
 	rows  reflect.Value

@@ -153,8 +153,8 @@ func (e Encoding) text(row []byte) (string, error) {
 	return string(row), nil
 }
 
-// bomSize returns the size of the byte order mark at the start of a table, and refuses files that are
-// clearly not text.
+// bomSize returns the size of the byte order mark at the start of a table, and refuses files that
+// are clearly not text.
 func bomSize(start []byte, e Encoding) (int, error) {
 	switch {
 	case bytes.HasPrefix(start, []byte("\xef\xbb\xbf")) && e == UTF8:

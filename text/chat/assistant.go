@@ -82,8 +82,8 @@ func (t *Template) answerSpans(s source, c Conversation, whole string) (spans []
 	return spans, nil
 }
 
-// renderFirst renders the first n messages. It is an error if the text of the whole conversation does not
-// begin with the result.
+// renderFirst renders the first n messages. It is an error if the text of the whole conversation
+// does not begin with the result.
 func (t *Template) renderFirst(s source, c Conversation, n int, prompt bool, whole string) (string, error) {
 	if n == 0 {
 		return "", fmt.Errorf("chat: the conversation begins with what the assistant says, and the template %q cannot "+

@@ -127,8 +127,8 @@ func lossy(text []byte) string {
 	return b.String()
 }
 
-// invalidPrefix returns the length of the invalid sequence at the start of text: the longest part that
-// could begin a character.
+// invalidPrefix returns the length of the invalid sequence at the start of text: the longest part
+// that could begin a character.
 func invalidPrefix(text []byte) int {
 	c := text[0]
 	want, low, high := 0, byte(0x80), byte(0xBF)

@@ -28,7 +28,8 @@ func (r *renderer) filter(name string, v Value, a *callArgs) Value {
 	return f(r, v, a)
 }
 
-// softFilter makes a filter from f whose result is marked as safe if the input is (jinja2's soft_str).
+// softFilter makes a filter from f whose result is marked as safe if the input is (jinja2's
+// soft_str).
 func softFilter(f func(string) string) func(*renderer, Value, *callArgs) Value {
 	return func(r *renderer, v Value, a *callArgs) Value {
 		return safeLike(v, needString("", ofString(func(s string) Value { return f(s) })(r, v, a)))

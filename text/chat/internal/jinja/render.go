@@ -59,7 +59,8 @@ type renderer struct {
 	counted, countedBytes int
 }
 
-// scope holds the variables of a loop, a macro or the template. Assignments change the innermost one.
+// scope holds the variables of a loop, a macro or the template. Assignments change the innermost
+// one.
 type scope struct {
 	vars  map[string]Value
 	outer *scope
