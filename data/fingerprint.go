@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// ErrNoFingerprint is the cause of [Fingerprint]'s error for a data set that cannot be recognised.
+// ErrNoFingerprint is the cause of [Fingerprint]'s error for a data set that cannot be recognized.
 var ErrNoFingerprint = errors.New("the data set has no fingerprint")
 
 // Fingerprint returns hashes of up to n samples of d by their indices: the first, the last, and
@@ -26,7 +26,7 @@ var ErrNoFingerprint = errors.New("the data set has no fingerprint")
 // that the result of At, or of AtEpoch for epoch 0 of an [EpochDataset], holds or points to.
 //
 // Each sample is loaded twice, since a data set that draws random numbers by itself cannot be
-// recognised; such a data set, and a sample that holds a function, a channel or an address, gives
+// recognized; such a data set, and a sample that holds a function, a channel or an address, gives
 // [ErrNoFingerprint]. Samples that cannot be loaded are left out, and so are those not yet loaded
 // when limit has passed.
 func Fingerprint[S any](ctx context.Context, d Dataset[S], n int, limit time.Duration) (map[int]string, error) {

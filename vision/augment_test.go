@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// scene is a grey picture with edges and slopes.
+// scene is a gray image with edges and slopes.
 func scene(width, height int) *Image {
 	im := NewImage(width, height, 1)
 	for y := range height {
@@ -361,7 +361,7 @@ func TestStandardizeMakesLightAlike(t *testing.T) {
 	for i, v := range a {
 		sum += float64(v)
 		squares += float64(v) * float64(v)
-		if math.Abs(float64(v-b[i])) > 0.05 { // half a grey level of the dark one
+		if math.Abs(float64(v-b[i])) > 0.05 { // half a gray level of the dark one
 			t.Fatalf("sample %d is %v in the light and %v in the dark", i, v, b[i])
 		}
 	}

@@ -41,7 +41,7 @@ func TestProcessorEqualsHezar(t *testing.T) {
 		ran := 0
 		for _, c := range index.Cases {
 			if c.Case == "three_rows_wide" {
-				continue // Hezar takes three rows for three channels; we keep the layout that the picture states
+				continue // Hezar takes three rows for three channels; we keep the layout that the image states
 			}
 			ran++
 			t.Run(part+"/"+c.Case, func(t *testing.T) {

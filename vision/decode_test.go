@@ -228,7 +228,7 @@ func TestDecodeAlphaReadsTheMaskOnly(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever the bytes, a picture whose parts agree or an error that names the input;
+// FuzzDecode: whatever the bytes, an image whose parts agree or an error that names the input;
 // never a panic.
 func FuzzDecode(f *testing.F) {
 	entries, err := os.ReadDir("testdata/files")

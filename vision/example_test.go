@@ -8,8 +8,8 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// A picture on its way into a batch: decoded, made grey, stretched to the reader's size,
-// normalised.
+// An image on its way into a batch: decoded, made gray, stretched to the reader's size,
+// normalized.
 func ExampleProcessor() {
 	p, err := vision.NewProcessor(vision.ProcessorOptions{
 		Gray: true, Width: 8, Height: 2, Rescale: 1 / 255., Mean: []float64{0.5}, Std: []float64{0.5},
@@ -21,7 +21,7 @@ func ExampleProcessor() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	batch := make([]float32, 2*p.Len(im)) // the caller owns the memory; the second row belongs to the next picture
+	batch := make([]float32, 2*p.Len(im)) // the caller owns the memory; the second row belongs to the next image
 	if err := p.Process(batch[:p.Len(im)], im); err != nil {
 		log.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// kinds are pictures of random pixels in all forms that the standard library's decoders make.
+// kinds are images of random pixels in all forms that the standard library's decoders make.
 func kinds(random *rand.Rand, r image.Rectangle) []image.Image {
 	fill := func(p []uint8) []uint8 {
 		for i := range p {

@@ -107,7 +107,7 @@ func (m *BPE) Tokenize(dst []Token, word string) ([]Token, error) {
 type symbol struct {
 	id         int64
 	length     int // bytes of the word
-	prev, next int // the neighbours; negative: none
+	prev, next int // the neighbors; negative: none
 }
 
 // symbols splits a word into single characters.

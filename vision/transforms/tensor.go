@@ -5,17 +5,18 @@ import (
 	"fmt"
 )
 
-// ImageNetMean and ImageNetStd are what torchvision's weights were trained with.
+// ImageNetMean and ImageNetStd are the values that torchvision's pretrained weights were trained
+// with.
 var (
 	ImageNetMean = []float64{0.485, 0.456, 0.406}
 	ImageNetStd  = []float64{0.229, 0.224, 0.225}
 )
 
-// ToTensor makes numbers from 0 to 1 of the samples, channels first:
+// ToTensor converts the samples to numbers from 0 to 1, channels first:
 // torchvision.transforms.ToTensor.
 type ToTensor struct{}
 
-// Apply makes the numbers.
+// Apply converts the samples.
 func (ToTensor) Apply(p *Picture, _ Generator) error {
 	im := p.Image
 	if im == nil {
@@ -33,7 +34,7 @@ func (ToTensor) Apply(p *Picture, _ Generator) error {
 	return nil
 }
 
-// Normalize subtracts the mean of a channel and divides by its standard deviation:
+// Normalize subtracts from each channel its mean and divides by its standard deviation:
 // torchvision.transforms.Normalize.
 type Normalize struct {
 	Mean, Std []float64 // one for each channel, or one for all

@@ -101,7 +101,7 @@ func step(t *testing.T, kind string, fields []byte) transforms.Transform {
 	return nil
 }
 
-// content are shape and bytes of a prepared picture as golden.py has them.
+// content are shape and bytes of a prepared image as golden.py has them.
 func content(p transforms.Picture) (shape []int64, data []byte) {
 	if im := p.Image; im != nil {
 		return []int64{int64(im.Channels), int64(im.Height), int64(im.Width)}, im.Pix
@@ -191,7 +191,7 @@ func TestMistakesAreNamed(t *testing.T) {
 	assert.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// TestCropsAreInThePicture holds for every picture, seed and setting.
+// TestCropsAreInThePicture holds for every image, seed and setting.
 func TestCropsAreInThePicture(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		height, width := rapid.IntRange(1, 300).Draw(t, "height"), rapid.IntRange(1, 300).Draw(t, "width")
