@@ -247,7 +247,7 @@ func (c *conn) postCommit(ctx context.Context, r repository, branch string, addi
 	again := false
 	err := c.retry(ctx, func() (bool, error) {
 		if again {
-			if yes, err := c.landed(ctx, r, branch, additions, deletions); err != nil {
+			if yes, err := c.isCommitted(ctx, r, branch, additions, deletions); err != nil {
 				return false, err
 			} else if yes {
 				landed, err = c.branchHead(ctx, r, branch, false)
@@ -280,8 +280,8 @@ func (c *conn) postCommit(ctx context.Context, r repository, branch string, addi
 	return &Commit{ID: answer.CommitOID, URL: answer.CommitURL, RepoID: r.id}, nil
 }
 
-// landed reports whether the branch is already in the state after the commit.
-func (c *conn) landed(ctx context.Context, r repository, branch string, additions []*addition,
+// isCommitted reports whether the branch is already in the state after the commit.
+func (c *conn) isCommitted(ctx context.Context, r repository, branch string, additions []*addition,
 	deletions []string) (bool, error) {
 	asked := make([]*addition, len(additions))
 	for i, a := range additions {

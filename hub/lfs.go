@@ -224,11 +224,11 @@ func partAddresses(header map[string]string, size, chunk int64) ([]string, error
 // put sends a part of a file to a signed address and returns its etag.
 func (c *conn) put(ctx context.Context, name, href string, file io.ReaderAt, offset, size int64, m *meter) (etag string,
 	err error) {
-	var last *counted
+	var last *countedReader
 	r := request{method: http.MethodPut, url: href, signed: true, size: size}
 	r.body = func() (io.Reader, error) {
 		last.undo() // the bytes that a failed try had sent
-		last = &counted{Reader: io.NewSectionReader(file, offset, size), name: name, meter: m}
+		last = &countedReader{Reader: io.NewSectionReader(file, offset, size), name: name, meter: m}
 		return last, nil
 	}
 	err = c.do(ctx, r, func(resp *http.Response) error {
@@ -239,9 +239,9 @@ func (c *conn) put(ctx context.Context, name, href string, file io.ReaderAt, off
 	return etag, err
 }
 
-// counted reports the bytes read to the meter, until it is undone: the transport may still read for
+// countedReader reports the bytes read to the meter, until it is undone: the transport may still read for
 // a moment after a try has failed.
-type counted struct {
+type countedReader struct {
 	io.Reader
 	name  string
 	meter *meter
@@ -251,7 +251,7 @@ type counted struct {
 	undone bool
 }
 
-func (r *counted) Read(p []byte) (int, error) {
+func (r *countedReader) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -262,7 +262,7 @@ func (r *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (r *counted) undo() {
+func (r *countedReader) undo() {
 	if r == nil {
 		return
 	}

@@ -47,11 +47,11 @@ type Pusher struct {
 	Options PushOptions
 
 	mu   sync.Mutex
-	runs map[string]started // started runs, by the absolute path of their output folder
+	runs map[string]startedRun // started runs, by the absolute path of their output folder
 }
 
-// started is a run that has started.
-type started struct {
+// startedRun is a run that has started.
+type startedRun struct {
 	repo string
 	card *ModelCard // nil if none was generated
 }
@@ -70,15 +70,15 @@ func (p *Pusher) Start(ctx context.Context, run checkpoint.UploadRun) error {
 	}
 	p.mu.Lock()
 	if p.runs == nil {
-		p.runs = map[string]started{}
+		p.runs = map[string]startedRun{}
 	}
-	p.runs[dir] = started{repo, p.newCard(repo, run)}
+	p.runs[dir] = startedRun{repo, p.newCard(repo, run)}
 	p.mu.Unlock()
 	once := *p.client()
 	once.Retries = -1
 	err = once.CreateRepo(ctx, repo, &CreateOptions{Type: p.Options.Type, Private: p.Options.Private, ExistOK: true})
-	for _, mistake := range []error{ErrUnauthorized, ErrForbidden, ErrName, ErrOffline} {
-		if errors.Is(err, mistake) {
+	for _, permanent := range []error{ErrUnauthorized, ErrForbidden, ErrName, ErrOffline} {
+		if errors.Is(err, permanent) {
 			return err
 		}
 	}
@@ -113,7 +113,7 @@ func (p *Pusher) target(folder string) (repo string, card *ModelCard, err error)
 
 // runOf returns the run whose output folder contains a folder, or the only run, and the number of
 // runs.
-func (p *Pusher) runOf(folder string) (run started, runs int) {
+func (p *Pusher) runOf(folder string) (run startedRun, runs int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if dir, err := filepath.Abs(folder); err == nil {
