@@ -16,7 +16,7 @@ import (
 
 // ModelCard is the content of a model's README.md, in the form used by Hugging Face's Trainer:
 // front matter for the Hub's search and leaderboards, results, hyperparameters and versions. Zero
-// fields are omitted or appear as "More information placeholder".
+// fields are omitted or appear as "More information needed".
 type ModelCard struct {
 	ModelName   string   // the heading; required
 	Language    []string // "en", "fa"
