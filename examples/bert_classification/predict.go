@@ -19,7 +19,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// judgement is what a model says about a text.
+// judgement is a model's prediction for a text.
 type judgement struct {
 	Label  string    `json:"label"`
 	Score  float64   `json:"score"` // the probability of the label
@@ -27,7 +27,7 @@ type judgement struct {
 	class  int
 }
 
-// modelFolder is where a run leaves the model that it ends with.
+// modelFolder is where a run saves its final model.
 func modelFolder(out string) string { return filepath.Join(out, "model") }
 
 // predict classifies the texts of the command line, or the lines of standard input.
@@ -65,7 +65,7 @@ func predict(o options, in io.Reader, out io.Writer) error {
 	return lines.Err()
 }
 
-// print classifies a line and prints what came out: label, probability and text, or a line of JSON.
+// print classifies a line and prints the result: label, probability and text, or a line of JSON.
 func (c classifier) print(w io.Writer, line string, asJSON bool) error {
 	a, b, pair := strings.Cut(line, "\t")
 	s, err := c.sample(example{a: a, b: b, pair: pair})
@@ -92,7 +92,7 @@ func (c classifier) print(w io.Writer, line string, asJSON bool) error {
 	return err
 }
 
-// judge classifies samples, some at a time.
+// judge classifies samples in batches.
 func (c classifier) judge(samples []bert.Sample) ([]judgement, error) {
 	task, err := classify.NewTask(c.model, classify.TaskOptions{})
 	if err != nil {
@@ -121,7 +121,7 @@ func (c classifier) judge(samples []bert.Sample) ([]judgement, error) {
 	return judged, nil
 }
 
-// judgementOf takes the class of the largest logit, and its softmax for the probability.
+// judgementOf returns the class with the largest logit, with its softmax probability as the score.
 func judgementOf(logits []float32, labels []string) judgement {
 	j := judgement{Logits: logits}
 	for i, v := range logits {

@@ -17,8 +17,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/curves"
 )
 
-// report classifies the evaluation's texts once more with the model that the run ends with, saves
-// it, and says and draws what came of it.
+// report saves the final model, classifies the evaluation texts with it, and prints and plots the
+// results.
 func report(o options, c classifier, t task, valid []bert.Sample, result *trainer.Result, took time.Duration) error {
 	if err := c.save(modelFolder(o.out)); err != nil {
 		return err
@@ -46,8 +46,8 @@ func report(o options, c classifier, t task, valid []bert.Sample, result *traine
 	return nil
 }
 
-// printScores prints a column for all texts of the evaluation and, where some of them are in the
-// training set too, one for the others.
+// printScores prints a column for all evaluation texts. If some of them are in the training set
+// too, a second column leaves those out.
 func printScores(t task, judged []judgement) error {
 	header, rows := []string{""}, [][]string{{"texts"}, {"wrong"}, {"accuracy"}, {"precision"}, {"recall"}, {"F1"},
 		{"Matthews"}}
@@ -89,7 +89,7 @@ func printScores(t task, judged []judgement) error {
 
 func percent(share float64) string { return fmt.Sprintf("%.2f %%", 100*share) }
 
-// printConfusion prints how many texts of each class were taken for which.
+// printConfusion prints the confusion matrix.
 func printConfusion(t task, judged []judgement) error {
 	n := len(t.labels)
 	counts := make([][]int, n)
@@ -114,7 +114,7 @@ func printConfusion(t task, judged []judgement) error {
 	return w.Render()
 }
 
-// writeMisread lists the texts that the model got wrong, those first of which it was surest.
+// writeMisread lists the misclassified texts, the most confident errors first.
 func writeMisread(path string, t task, judged []judgement) error {
 	var wrong []int
 	for i, e := range t.valid {

@@ -1,4 +1,4 @@
-// Package program says what the example commands say about a run that was stopped.
+// Package program holds the error messages that the example commands share.
 package program
 
 import (
@@ -8,8 +8,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// Explain makes of an error of Trainer.Fit one that names the flag that helps; out is the folder of
-// the run. What it was stays in its chain.
+// Explain rewords an error of Trainer.Fit so that it names the flag that helps. out is the run's
+// folder. The result wraps err.
 func Explain(err error, out string) error {
 	var stopped *trainer.InterruptedError
 	switch {
@@ -24,7 +24,7 @@ func Explain(err error, out string) error {
 	return err
 }
 
-// explained is an error in the words of the command.
+// explained is an error with the command's own message.
 type explained struct {
 	text string
 	err  error
