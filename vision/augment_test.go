@@ -181,7 +181,7 @@ func TestNoiseHasTheSpreadItPromises(t *testing.T) {
 	}
 	white := NewImage(50, 50, 1)
 	white.Fill(255)
-	AddNoise(white, 1e9, rand.New(rand.NewPCG(1, 2))) // must saturate, not wrap round
+	AddNoise(white, 1e9, rand.New(rand.NewPCG(1, 2))) // must saturate, not wrap around
 	if m := mean(white); m < 100 || m > 255 {
 		t.Errorf("absurd noise leaves a mean of %.0f", m)
 	}
@@ -223,7 +223,7 @@ func TestShadeIsDarkOnOneSide(t *testing.T) {
 
 func TestCompressJPEGIsWhatARealFileDoes(t *testing.T) {
 	for _, quality := range []int{1, 10, 49, 50, 90, 100} {
-		im := scene(43, 29) // not whole blocks
+		im := scene(43, 29) // not a multiple of the block size
 		var b bytes.Buffer
 		if err := jpeg.Encode(&b, im.Std(), &jpeg.Options{Quality: quality}); err != nil {
 			t.Fatal(err)
@@ -245,8 +245,8 @@ func TestCompressJPEGIsWhatARealFileDoes(t *testing.T) {
 				far++
 			}
 		}
-		// Integer and floating transforms may round a coefficient to another step; that moves a
-		// block a little.
+		// Integer and floating-point transforms may round a coefficient differently, which changes
+		// a block slightly.
 		if far > len(im.Pix)/10 {
 			t.Errorf("quality %d: %d of %d samples differ, %d by more than 4", quality, off, len(im.Pix), far)
 		}

@@ -25,7 +25,7 @@ func file(t testing.TB, name string) []byte {
 	return raw
 }
 
-// withSize returns a PNG whose header claims another size, with a correct checksum.
+// withSize returns a PNG whose header states another size, with a correct checksum.
 func withSize(raw []byte, width, height uint32) []byte {
 	out := bytes.Clone(raw)
 	binary.BigEndian.PutUint32(out[16:], width)
@@ -34,15 +34,15 @@ func withSize(raw []byte, width, height uint32) []byte {
 	return out
 }
 
-// withCompression returns a little-endian TIFF that claims another one.
+// withCompression returns a little-endian TIFF that states another compression.
 func withCompression(raw []byte, coding uint16) []byte {
 	out := bytes.Clone(raw)
-	entry := bytes.Index(out, []byte{3, 1, 3, 0, 1, 0, 0, 0}) // tag 259: one short number
+	entry := bytes.Index(out, []byte{3, 1, 3, 0, 1, 0, 0, 0}) // tag 259: one short
 	binary.LittleEndian.PutUint16(out[entry+8:], coding)
 	return out
 }
 
-// animated is the header of an animated WebP of one pixel.
+// animated returns the header of an animated WebP of one pixel.
 func animated() []byte {
 	return append([]byte("RIFF\x16\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x02"), make([]byte, 9)...)
 }
@@ -111,7 +111,7 @@ func TestDecodeErrorsNameTheFileAndTheKind(t *testing.T) {
 	}
 }
 
-// counting is a file without end that begins like some format, and counts what is read of it.
+// counting is an endless file that begins like a given format, and counts the bytes read.
 type counting struct {
 	begin string
 	read  int
@@ -228,8 +228,8 @@ func TestDecodeAlphaReadsTheMaskOnly(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever the bytes, an image whose parts agree or an error that names the input;
-// never a panic.
+// FuzzDecode checks that any bytes give a consistent image or an error that names the input, never
+// a panic.
 func FuzzDecode(f *testing.F) {
 	entries, err := os.ReadDir("testdata/files")
 	if err != nil {

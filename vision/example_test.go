@@ -8,7 +8,7 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// An image on its way into a batch: decoded, made gray, stretched to the reader's size,
+// An image is prepared for a batch: decoded, converted to gray, resized to the reader's size and
 // normalized.
 func ExampleProcessor() {
 	p, err := vision.NewProcessor(vision.ProcessorOptions{
@@ -53,7 +53,7 @@ func ExampleWarpPerspective() {
 	// ........######..
 }
 
-// What was wrong, with which file, and what was expected.
+// An error names the file, the problem and the expected formats.
 func ExampleDecode_error() {
 	_, err := vision.Decode([]byte("GIF89a..."), "plates/17.gif", vision.DecodeOptions{})
 	fmt.Println(err)

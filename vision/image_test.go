@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawn is a random small image.
+// drawn returns a small random image.
 func drawn(t *rapid.T) *Image {
 	im := NewImage(rapid.IntRange(1, 24).Draw(t, "width"), rapid.IntRange(1, 24).Draw(t, "height"),
 		rapid.SampledFrom([]int{1, 3}).Draw(t, "channels"))
@@ -65,7 +65,7 @@ func TestPadAndCutAreInverse(t *testing.T) {
 	if _, err := NewImage(3, 3, 1).Pad(-2, 0, -1, 0, 0); err == nil || !strings.Contains(err.Error(), "0x3") {
 		t.Errorf("cutting everything away: %v", err)
 	}
-	// Cut on one side beyond the image, pad on the other: only fill is left.
+	// Cropping beyond the image on one side and padding on the other leaves only fill.
 	out, err := (&Image{[]uint8{1, 2}, 2, 1, 1}).Pad(-5, 0, 6, 0, 9)
 	if err != nil || !bytes.Equal(out.Pix, []uint8{9, 9, 9}) {
 		t.Errorf("Pad(-5, 0, 6, 0) = %v, %v", out, err)
