@@ -135,7 +135,7 @@ func TestBlursThatChangeNothing(t *testing.T) {
 		im := src.Clone()
 		blur(im)
 		if !bytes.Equal(im.Pix, src.Pix) {
-			t.Errorf("%s changes the picture", name)
+			t.Errorf("%s changes the image", name)
 		}
 	}
 	for _, f := range []func(*Image){func(im *Image) { GaussianBlur(im, 3) }, func(im *Image) { MotionBlur(im, 3, 0) },
@@ -257,7 +257,7 @@ func TestCompressJPEGIsWhatARealFileDoes(t *testing.T) {
 		}
 	}
 	if CompressJPEG(NewImage(8, 8, 3), 50) == nil {
-		t.Error("a colour picture: no error")
+		t.Error("a colour image: no error")
 	}
 }
 
@@ -383,6 +383,6 @@ func TestStandardizeMakesLightAlike(t *testing.T) {
 		}
 	}
 	if err := Standardize(make([]float32, 16), empty, 4); err != nil {
-		t.Errorf("an empty picture: %v", err)
+		t.Errorf("an empty image: %v", err)
 	}
 }

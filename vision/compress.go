@@ -11,7 +11,7 @@ import (
 // percent of the time of a real encode and decode.
 func CompressJPEG(im *Image, quality int) error {
 	if im.Channels != 1 || quality < 1 || quality > 100 {
-		return fmt.Errorf("vision: CompressJPEG(%v, %d): want a grey picture and a quality of 1 to 100", im, quality)
+		return fmt.Errorf("vision: CompressJPEG(%v, %d): want a grey image and a quality of 1 to 100", im, quality)
 	}
 	var step, inverse [64]float32
 	for i, base := range jpegLuminance {

@@ -24,11 +24,11 @@ const DefaultMaxPixels = 89_478_485
 
 // Kinds of [DecodeError], for errors.Is.
 var (
-	ErrTooLarge = errors.New("picture is too large")
-	ErrFormat   = errors.New("unknown picture format: want PNG, JPEG, BMP, WebP, TIFF, PPM or PGM")
-	ErrCorrupt  = errors.New("picture is damaged or cut short")
+	ErrTooLarge = errors.New("image is too large")
+	ErrFormat   = errors.New("unknown image format: want PNG, JPEG, BMP, WebP, TIFF, PPM or PGM")
+	ErrCorrupt  = errors.New("image is damaged or cut short")
 
-	ErrUnsupported = errors.New("picture uses what is not decoded")
+	ErrUnsupported = errors.New("image uses what is not decoded")
 )
 
 // DecodeError says which file could not be decoded and why.
@@ -106,13 +106,13 @@ func From(picture any) (*Image, error) {
 	case string:
 		return Open(picture, DecodeOptions{})
 	case []byte:
-		return Decode(picture, "a picture in memory", DecodeOptions{})
+		return Decode(picture, "an image in memory", DecodeOptions{})
 	case image.Image:
 		return FromStd(picture), nil
 	case *Image:
 		return picture, nil
 	}
-	return nil, fmt.Errorf("vision: a picture is a %T; want a path, []byte, image.Image or *vision.Image", picture)
+	return nil, fmt.Errorf("vision: an image is a %T; want a path, []byte, image.Image or *vision.Image", picture)
 }
 
 // readPicture reads a file of size bytes if it begins like an image. It reads at most what an image

@@ -57,5 +57,5 @@ func ExampleWarpPerspective() {
 func ExampleDecode_error() {
 	_, err := vision.Decode([]byte("GIF89a..."), "plates/17.gif", vision.DecodeOptions{})
 	fmt.Println(err)
-	// Output: vision: decode plates/17.gif: unknown picture format: want PNG, JPEG, BMP, WebP, TIFF, PPM or PGM: it begins with "GIF89a..."
+	// Output: vision: decode plates/17.gif: unknown image format: want PNG, JPEG, BMP, WebP, TIFF, PPM or PGM: it begins with "GIF89a..."
 }

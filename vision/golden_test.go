@@ -37,7 +37,7 @@ func goldenCases(t testing.TB) []goldenCase {
 	return all.Cases
 }
 
-func TestPicturesAreWhatPillowMakesOfThem(t *testing.T) {
+func TestImagesAreWhatPillowMakesOfThem(t *testing.T) {
 	seen := map[string]int{}
 	for _, c := range goldenCases(t) {
 		seen[c.Op]++

@@ -73,7 +73,7 @@ func TestGreyOfAFileIsThatOfItsColours(t *testing.T) {
 }
 
 // The buffers that files are read into are reused across calls.
-func TestPicturesOfManyGoroutinesKeepApart(t *testing.T) {
+func TestImagesOfManyGoroutinesKeepApart(t *testing.T) {
 	dir := t.TempDir()
 	random := rand.New(rand.NewPCG(3, 4))
 	var paths []string

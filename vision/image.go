@@ -116,7 +116,7 @@ func (im *Image) Flip() {
 func (im *Image) Pad(left, top, right, bottom int, fill uint8) (*Image, error) {
 	w, h := im.Width+left+right, im.Height+top+bottom
 	if w <= 0 || h <= 0 {
-		return nil, fmt.Errorf("vision: Pad(%d, %d, %d, %d) of a %v picture leaves %dx%d pixels: want at least 1x1",
+		return nil, fmt.Errorf("vision: Pad(%d, %d, %d, %d) of a %v image leaves %dx%d pixels: want at least 1x1",
 			left, top, right, bottom, im, w, h)
 	}
 	out := NewImage(w, h, im.Channels)

@@ -30,7 +30,7 @@ func acceptedAlike(t testing.TB, raw []byte) bool {
 	return true
 }
 
-// TestPicturesAreWhatPillowMakesOfThem compares the pixels with Pillow's.
+// TestImagesAreWhatPillowMakesOfThem compares the pixels with Pillow's.
 func TestUsualJPEGsAreNotLeftToImageJPEG(t *testing.T) {
 	for name, usual := range map[string]bool{"jpeg420.jpg": true, "jpeg422.jpg": true, "jpeg444.jpg": true,
 		"jpeg_gray.jpg": true, "jpeg_progressive.jpg": false} {

@@ -103,7 +103,7 @@ var normal = func() (q [1024]int) {
 // samples.
 func Standardize(dst []float32, im *Image, floor float64) error {
 	if len(dst) != len(im.Pix) || len(dst) == 0 || !(floor > 0) || math.IsInf(floor, 1) {
-		return fmt.Errorf("vision: standardise a %v picture into %d values with floor %v: want %d values, more than "+
+		return fmt.Errorf("vision: standardize a %v image into %d values with floor %v: want %d values, more than "+
 			"none, and a floor above zero", im, len(dst), floor, len(im.Pix))
 	}
 	var sum, squares int64

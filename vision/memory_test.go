@@ -34,7 +34,7 @@ func blank(t *testing.T, width, height int, colorType byte, channels int) []byte
 	return file
 }
 
-func TestAPictureThatUnpacksToMuchMoreThanItsFileIsRefused(t *testing.T) {
+func TestAnImageThatUnpacksToMuchMoreThanItsFileIsRefused(t *testing.T) {
 	const rgb, gray = 2, 0
 	for _, c := range []struct {
 		name          string

@@ -36,7 +36,7 @@ func finiteNormalizer(channels int, scale float64, mean, std []float64,
 	return newNormalizer(channels, mean, std, func(c int, m, s float64) (func(v int) float32, error) {
 		if float32(s) == 0 || math.IsNaN(s) || math.IsNaN(m) || math.IsInf(m, 0) || math.IsNaN(scale) ||
 			math.IsInf(scale, 0) {
-			return nil, fmt.Errorf("vision: normalise channel %d with scale %v, mean %v, std %v: want finite numbers "+
+			return nil, fmt.Errorf("vision: normalize channel %d with scale %v, mean %v, std %v: want finite numbers "+
 				"and a std that is not zero", c, scale, m, s)
 		}
 		return func(v int) float32 { return formula(float64(v), m, s) }, nil
@@ -78,7 +78,7 @@ func perChannel(what string, list []float64, c, channels int, missing float64) (
 		return list[c], nil
 	}
 	return 0,
-		fmt.Errorf("vision: normalise: %d values of %s for %d channels: want one for each channel or a single one",
+		fmt.Errorf("vision: normalize: %d values of %s for %d channels: want one for each channel or a single one",
 			len(list), what, channels)
 }
 
@@ -87,7 +87,7 @@ func perChannel(what string, list []float64, c, channels int, missing float64) (
 // number of channels.
 func (n *Normalizer) Normalize(dst []float32, im *Image) error {
 	if len(dst) != len(im.Pix) || im.Channels != len(n.tables) {
-		return fmt.Errorf("vision: normalise a %v picture into %d values: want %d values and a picture of %d channels",
+		return fmt.Errorf("vision: normalize a %v image into %d values: want %d values and an image of %d channels",
 			im, len(dst), len(im.Pix), len(n.tables))
 	}
 	if im.Channels == 1 {

@@ -147,7 +147,7 @@ func (p *Processor) Len(im *Image) int {
 // change im.
 func (p *Processor) Process(dst []float32, im *Image) error {
 	if n := p.Len(im); len(dst) != n {
-		return fmt.Errorf("vision: process a %v picture into %d values: want %d", im, len(dst), n)
+		return fmt.Errorf("vision: process a %v image into %d values: want %d", im, len(dst), n)
 	}
 	out := im.RGB()
 	if p.o.Gray {

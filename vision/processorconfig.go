@@ -123,7 +123,7 @@ func ParseProcessorConfig(text []byte, fallback string) (c ProcessorConfig, err 
 		return c, err
 	}
 	if pads := string(c.Extra["do_pad"]); pads != "" && pads != "false" && pads != "null" {
-		return c, fmt.Errorf("do_pad is %s; want false: pictures are not padded", pads)
+		return c, fmt.Errorf("do_pad is %s; want false: images are not padded", pads)
 	}
 	for _, key := range processorKeys {
 		delete(c.Extra, key)

@@ -16,7 +16,7 @@ import (
 func Resize(dst, src *Image, f Filter) error {
 	if dst.Channels != src.Channels || dst.Width <= 0 || dst.Height <= 0 || src.Width <= 0 || src.Height <= 0 ||
 		int(f) >= len(filterNames) {
-		return fmt.Errorf("vision: Resize(%v, %v, %v): want two pictures of at least 1x1 with equal channels and a "+
+		return fmt.Errorf("vision: Resize(%v, %v, %v): want two images of at least 1x1 with equal channels and a "+
 			"known filter", dst, src, f)
 	}
 	if f == Nearest {
@@ -64,7 +64,7 @@ func verticalFirst(dst, src *Image) bool {
 // Resized is Resize to a new image.
 func (im *Image) Resized(width, height int, f Filter) (*Image, error) {
 	if width <= 0 || height <= 0 {
-		return nil, fmt.Errorf("vision: resize of a %v picture to %dx%d: want sides of at least 1", im, width, height)
+		return nil, fmt.Errorf("vision: resize of a %v image to %dx%d: want sides of at least 1", im, width, height)
 	}
 	dst := NewImage(width, height, im.Channels)
 	return dst, Resize(dst, im, f)

@@ -23,10 +23,10 @@ func RectQuad(x0, y0, x1, y1 float64) Quad {
 // view has these corners or if channels differ.
 func WarpPerspective(dst *Image, to Quad, src *Image, from Quad) error {
 	if dst.Channels != src.Channels {
-		return fmt.Errorf("vision: WarpPerspective of a %v picture into a %v one: want equal channels", src, dst)
+		return fmt.Errorf("vision: WarpPerspective of a %v image into a %v one: want equal channels", src, dst)
 	}
 	if src.Width == 0 || src.Height == 0 || dst.Width == 0 || dst.Height == 0 {
-		return fmt.Errorf("vision: WarpPerspective of a %v picture into a %v one: want sides of at least 1", src, dst)
+		return fmt.Errorf("vision: WarpPerspective of a %v image into a %v one: want sides of at least 1", src, dst)
 	}
 	h, ok := homography(to, from)
 	if !ok {

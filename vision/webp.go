@@ -8,7 +8,7 @@ import (
 	"golang.org/x/image/webp"
 )
 
-var errAnimated = errors.New("it is an animation; want a still picture")
+var errAnimated = errors.New("it is an animation; want a still image")
 
 // decodeWebP decodes a still WebP image. Lossy images have limited-range luma and chroma, like
 // video, which image.YCbCr does not support: they are converted here as libwebp does.

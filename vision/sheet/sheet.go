@@ -77,7 +77,7 @@ func Draw(cells []Cell, o Options) (*image.RGBA, error) {
 	cw, ch := 1, 1
 	for i, c := range cells {
 		if c.Image == nil || len(c.Image.Pix) == 0 {
-			return nil, fmt.Errorf("sheet: cell %d of %d (%q) has no picture", i, len(cells), c.Read)
+			return nil, fmt.Errorf("sheet: cell %d of %d (%q) has no image", i, len(cells), c.Read)
 		}
 		cw, ch = max(cw, c.Image.Width*scale), max(ch, c.Image.Height*scale)
 	}
@@ -94,7 +94,7 @@ func Draw(cells []Cell, o Options) (*image.RGBA, error) {
 	}
 	w, h := columns*cw+gap, rows*ch+top
 	if w > maxSide || h > maxSide {
-		return nil, fmt.Errorf("sheet: %d pictures in %d columns make %dx%d pixels: want at most %d a side; draw "+
+		return nil, fmt.Errorf("sheet: %d images in %d columns make %dx%d pixels: want at most %d a side; draw "+
 			"fewer, or set Columns or a smaller Scale", len(cells), columns, w, h, maxSide)
 	}
 	p, err := newPen(image.Rect(0, 0, w, h))

@@ -22,7 +22,7 @@ type Picture struct {
 }
 
 // errNumbers is returned by steps that change 8-bit samples.
-var errNumbers = errors.New("it changes pictures of 8-bit samples, and ToTensor has made numbers of this one: " +
+var errNumbers = errors.New("it changes images of 8-bit samples, and ToTensor has made numbers of this one: " +
 	"put it before ToTensor")
 
 // Compose runs steps one after another: torchvision.transforms.Compose. It is a step itself.
@@ -31,7 +31,7 @@ type Compose []Transform
 // Run prepares an image, without changing im. g may be nil if no step draws random numbers.
 func (c Compose) Run(im *vision.Image, g Generator) (Picture, error) {
 	if im == nil || len(im.Pix) == 0 {
-		return Picture{}, fmt.Errorf("transforms: the picture is %v: want one of at least 1x1", im)
+		return Picture{}, fmt.Errorf("transforms: the image is %v: want one of at least 1x1", im)
 	}
 	p := Picture{Image: im}
 	if err := c.Apply(&p, g); err != nil {

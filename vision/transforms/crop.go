@@ -113,7 +113,7 @@ func (c RandomResizedCrop) Params(height, width int, g Generator) (Crop, error) 
 			scale, ratio)
 	}
 	if height < 1 || width < 1 {
-		return Crop{}, fmt.Errorf("the picture has %dx%d pixels: want at least 1x1", width, height)
+		return Crop{}, fmt.Errorf("the image has %dx%d pixels: want at least 1x1", width, height)
 	}
 	low, high := log(ratio[0]), log(ratio[1])
 	area := float64(height * width)

@@ -68,7 +68,7 @@ func (r Resize) Apply(p *Picture, _ Generator) error {
 		height, width = r.shape(p.Image)
 	}
 	if height < 1 || width < 1 {
-		return fmt.Errorf("a %v picture would be %dx%d: want a larger Size or MaxSize", p.Image, width, height)
+		return fmt.Errorf("a %v image would be %dx%d: want a larger Size or MaxSize", p.Image, width, height)
 	}
 	im, err := resized(p.Image, height, width, r.Interpolation)
 	p.Image = im

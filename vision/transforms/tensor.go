@@ -20,7 +20,7 @@ type ToTensor struct{}
 func (ToTensor) Apply(p *Picture, _ Generator) error {
 	im := p.Image
 	if im == nil {
-		return errors.New("ToTensor has made numbers of this picture before; want one ToTensor")
+		return errors.New("ToTensor has made numbers of this image before; want one ToTensor")
 	}
 	plane := im.Width * im.Height
 	p.Pixels = make([]float32, len(im.Pix))
@@ -43,7 +43,7 @@ type Normalize struct {
 // Apply changes the numbers.
 func (n Normalize) Apply(p *Picture, _ Generator) error {
 	if p.Image != nil {
-		return errors.New("it changes numbers, and this is a picture of 8-bit samples: put it behind ToTensor")
+		return errors.New("it changes numbers, and this is an image of 8-bit samples: put it behind ToTensor")
 	}
 	channels := int(p.Shape[0])
 	for _, list := range [][]float64{n.Mean, n.Std} {

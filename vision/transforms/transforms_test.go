@@ -112,7 +112,7 @@ func content(p transforms.Picture) (shape []int64, data []byte) {
 	return p.Shape, data
 }
 
-func TestPicturesAreThoseOfTorchvision(t *testing.T) {
+func TestImagesAreThoseOfTorchvision(t *testing.T) {
 	for i, c := range load(t).Cases {
 		var steps transforms.Compose
 		for _, s := range c.Steps {
@@ -125,12 +125,12 @@ func TestPicturesAreThoseOfTorchvision(t *testing.T) {
 				p, err := steps.Run(im, g)
 				require.NoError(t, err)
 				shape, data := content(p)
-				assert.Equal(t, want.Shape, shape, "picture %d", k)
+				assert.Equal(t, want.Shape, shape, "image %d", k)
 				sum := sha256.Sum256(data)
-				assert.Equal(t, want.SHA256, hex.EncodeToString(sum[:]), "picture %d has other bits", k)
+				assert.Equal(t, want.SHA256, hex.EncodeToString(sum[:]), "image %d has other bits", k)
 			}
 			assert.Equal(t, c.Next, float64(g.Uint32()&(1<<24-1))*0x1p-24, "the generator has drawn other numbers")
-			assert.Equal(t, picture(c.Picture[0], c.Picture[1], c.Picture[2]), im, "the picture has changed")
+			assert.Equal(t, picture(c.Picture[0], c.Picture[1], c.Picture[2]), im, "the image has changed")
 		})
 	}
 }
@@ -191,8 +191,8 @@ func TestMistakesAreNamed(t *testing.T) {
 	assert.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// TestCropsAreInThePicture draws any image, seed and setting.
-func TestCropsAreInThePicture(t *testing.T) {
+// TestCropsAreInTheImage draws any image, seed and setting.
+func TestCropsAreInTheImage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		height, width := rapid.IntRange(1, 300).Draw(t, "height"), rapid.IntRange(1, 300).Draw(t, "width")
 		least := rapid.Float64Range(0, 1).Draw(t, "least")
