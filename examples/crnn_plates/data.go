@@ -27,8 +27,8 @@ func rendered(n int, seed uint64, o plates.Options) pictures {
 	})
 }
 
-// listed returns the files of -train with their labels.
-func listed(o options) ([]crnn.File, error) {
+// labeledFiles returns the files of -train with their labels.
+func labeledFiles(o options) ([]crnn.File, error) {
 	if o.labelsFromNames {
 		return namedAfterLabels(o.train)
 	}
@@ -46,7 +46,7 @@ func listed(o options) ([]crnn.File, error) {
 				"-labels-from-names", o.train)
 		}
 	}
-	return tabled(name, o.train)
+	return readTable(name, o.train)
 }
 
 func namedAfterLabels(dir string) ([]crnn.File, error) {
@@ -71,9 +71,9 @@ func isPicture(name string) bool {
 	return slices.Contains([]string{".png", ".jpg", ".jpeg"}, strings.ToLower(filepath.Ext(name)))
 }
 
-// tabled reads a table whose files are next to it, or in dir. A first line that begins with "file"
-// names the columns; the second column is the label.
-func tabled(name, dir string) ([]crnn.File, error) {
+// readTable reads a table whose files are next to it, or in dir. A first line that begins with
+// "file" names the columns; the second column is the label.
+func readTable(name, dir string) ([]crnn.File, error) {
 	columns, err := header(name)
 	if err != nil {
 		return nil, err

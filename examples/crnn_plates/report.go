@@ -32,13 +32,13 @@ func report(o options, model *crnn.Model, t task, photos []named, result *traine
 		return err
 	}
 	var rows []row
-	unseen, cells, err := judge(model, t.name, t.valid)
+	unseen, cells, err := evaluate(model, t.name, t.valid)
 	if err != nil {
 		return err
 	}
 	rows = append(rows, unseen)
 	for _, set := range photos {
-		r, c, err := judge(model, set.name, set.pictures)
+		r, c, err := evaluate(model, set.name, set.pictures)
 		if err != nil {
 			return err
 		}
@@ -99,7 +99,7 @@ func photographs(o options, c crnn.Config) (sets []named, err error) {
 			data.Slice[crnn.Picture]{{Image: image, Text: label}}})
 	}
 	if o.test != "" {
-		files, err := tabled(o.test, "")
+		files, err := readTable(o.test, "")
 		if err != nil {
 			return nil, err
 		}
@@ -112,8 +112,8 @@ func photographs(o options, c crnn.Config) (sets []named, err error) {
 	return sets, nil
 }
 
-// judge reads the images of a data set and compares the results with the labels.
-func judge(model *crnn.Model, name string, set pictures) (row, []sheet.Cell, error) {
+// evaluate reads the images of a data set and compares the results with the labels.
+func evaluate(model *crnn.Model, name string, set pictures) (row, []sheet.Cell, error) {
 	var cer metrics.CER
 	var exact metrics.ExactMatch
 	cells := make([]sheet.Cell, 0, set.Len())

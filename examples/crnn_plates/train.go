@@ -54,7 +54,7 @@ func renderedTask(o options) task {
 // folderTask is the task on the images of a folder, which are augmented anew each time they are
 // seen.
 func folderTask(o options) (task, error) {
-	files, err := listed(o)
+	files, err := labeledFiles(o)
 	if err != nil {
 		return task{}, err
 	}
@@ -72,7 +72,7 @@ func folderTask(o options) (task, error) {
 		return task{}, err
 	}
 	if o.augment > 0 {
-		t.train = data.Augment(t.train, o.seed, bend(o.augment))
+		t.train = data.Augment(t.train, o.seed, augmentation(o.augment))
 	}
 	return t, nil
 }
@@ -84,10 +84,10 @@ func (o options) skip() func(crnn.File, error) {
 	return func(f crnn.File, err error) { fmt.Fprintf(os.Stderr, "left out: %s: %v\n", f.Path, err) }
 }
 
-// bend returns an augmentation that changes an image as if it had been photographed again: slightly
-// shifted, rotated, blurred, darker or brighter. At strength 1 corners move by up to 3 % of the
-// width and 10 % of the height.
-func bend(strength float64) func(*rand.Rand, crnn.Picture) (crnn.Picture, error) {
+// augmentation returns a function that changes an image as if it had been photographed again:
+// slightly shifted, rotated, blurred, darker or brighter. At strength 1 corners move by up to 3 %
+// of the width and 10 % of the height.
+func augmentation(strength float64) func(*rand.Rand, crnn.Picture) (crnn.Picture, error) {
 	return func(r *rand.Rand, p crnn.Picture) (crnn.Picture, error) {
 		w, h := float64(p.Image.Width), float64(p.Image.Height)
 		within := func(limit float64) float64 { return strength * limit * (2*r.Float64() - 1) }

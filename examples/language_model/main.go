@@ -184,11 +184,11 @@ func train(ctx context.Context, o options, trained string, out io.Writer) (promp
 		if preferences, err = chat.ReadPreferencesFile(o.preferences); err == nil && len(preferences) > 0 {
 			p := preferences[0].Prompt
 			prompt = p.Text
-			_, question = said([]chat.Conversation{{Messages: p.Messages}})
+			_, question = messagesOf([]chat.Conversation{{Messages: p.Messages}})
 		}
 	case o.chats != "":
 		if chats, err = chat.ReadFile(o.chats); err == nil {
-			texts, question = said(chats)
+			texts, question = messagesOf(chats)
 		}
 	default:
 		prompt = "I"
@@ -204,16 +204,16 @@ func train(ctx context.Context, o options, trained string, out io.Writer) (promp
 	}
 	switch {
 	case o.preferences != "":
-		err = prefer(ctx, o, lm, preferences, out)
+		err = trainPreferences(ctx, o, lm, preferences, out)
 	case o.chats != "":
 		var samples []causallm.Sample
 		if samples, err = encodeChats(lm, chats); err == nil {
-			err = guess(ctx, o, lm, samples, "conversations", out)
+			err = trainNextToken(ctx, o, lm, samples, "conversations", out)
 		}
 	default:
 		var samples []causallm.Sample
 		if samples, err = encode(ctx, lm, texts, o.block); err == nil {
-			err = guess(ctx, o, lm, samples, fmt.Sprintf("blocks of %d tokens", o.block), out)
+			err = trainNextToken(ctx, o, lm, samples, fmt.Sprintf("blocks of %d tokens", o.block), out)
 		}
 	}
 	if err != nil {
@@ -222,9 +222,9 @@ func train(ctx context.Context, o options, trained string, out io.Writer) (promp
 	return prompt, question, lm.Save(trained)
 }
 
-// guess trains the model to predict the next token.
-func guess(ctx context.Context, o options, lm *auto.CausalLanguageModel, samples []causallm.Sample, what string,
-	out io.Writer) error {
+// trainNextToken trains the model to predict the next token.
+func trainNextToken(ctx context.Context, o options, lm *auto.CausalLanguageModel, samples []causallm.Sample,
+	what string, out io.Writer) error {
 	best, held, err := fit(ctx, o, lm.Task(), samples, what)
 	if err == nil {
 		fmt.Fprintf(out, "perplexity of the %d %s that were held out: %.1f\n", held, strings.Fields(what)[0],
@@ -233,8 +233,8 @@ func guess(ctx context.Context, o options, lm *auto.CausalLanguageModel, samples
 	return err
 }
 
-// prefer trains the model on preferences (DPO).
-func prefer(ctx context.Context, o options, lm *auto.CausalLanguageModel, preferences []chat.Preference,
+// trainPreferences trains the model on preferences (DPO).
+func trainPreferences(ctx context.Context, o options, lm *auto.CausalLanguageModel, preferences []chat.Preference,
 	out io.Writer) error {
 	if err := giveTemplate(lm, slices.ContainsFunc(preferences, chat.Preference.IsChat)); err != nil {
 		return err
@@ -341,8 +341,8 @@ func encodeChats(lm *auto.CausalLanguageModel, chats []chat.Conversation) (sampl
 	return samples, nil
 }
 
-// said returns the roles and contents of all messages, and the first message of a user.
-func said(chats []chat.Conversation) (texts []string, question string) {
+// messagesOf returns the roles and contents of all messages, and the first message of a user.
+func messagesOf(chats []chat.Conversation) (texts []string, question string) {
 	for _, c := range chats {
 		for _, m := range c.Messages {
 			texts = append(texts, m.Role(), m.Content())

@@ -14,22 +14,22 @@ func Explain(err error, out string) error {
 	var stopped *trainer.InterruptedError
 	switch {
 	case errors.As(err, &stopped) && stopped.Checkpoint != "":
-		return &explained{fmt.Sprintf("stopped after update %d and saved in %s: continue with it by -resume",
+		return &commandError{fmt.Sprintf("stopped after update %d and saved in %s: continue with it by -resume",
 			stopped.GlobalStep, stopped.Checkpoint), err}
 	case errors.Is(err, trainer.ErrOldRun):
-		return &explained{fmt.Sprintf("%s holds an earlier run: continue with it by -resume, delete it by "+
+		return &commandError{fmt.Sprintf("%s holds an earlier run: continue with it by -resume, delete it by "+
 			"-overwrite, or "+
 			"choose another folder with -out", out), err}
 	}
 	return err
 }
 
-// explained is an error with the command's own message.
-type explained struct {
+// commandError is an error with the command's own message.
+type commandError struct {
 	text string
 	err  error
 }
 
-func (e *explained) Error() string { return e.text }
+func (e *commandError) Error() string { return e.text }
 
-func (e *explained) Unwrap() error { return e.err }
+func (e *commandError) Unwrap() error { return e.err }
