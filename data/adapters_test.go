@@ -15,7 +15,7 @@ import (
 // numbers is the data set 0, 1, ..., n-1.
 func numbers(n int) data.Dataset[int] { return data.Slice[int](data.Sequential{}.Indices(0, n)) }
 
-// batch is a collate function that keeps the samples as they are.
+// batch is a collate function that returns the samples unchanged.
 func batch(samples []int) ([]int, error) { return samples, nil }
 
 // all returns every sample of a data set.
@@ -32,7 +32,7 @@ func all[S any](t *testing.T, d data.Dataset[S]) []S {
 	return samples
 }
 
-// collect returns the batches of an epoch up to the first error, with it.
+// collect returns the batches of an epoch up to the first error, and that error.
 func collect[S, B any](l *data.Loader[S, B], epoch, skip int) (batches []B, err error) {
 	for b, err := range l.Epoch(context.Background(), epoch, skip) {
 		if err != nil {
@@ -85,7 +85,7 @@ func TestAdaptersRefuse(t *testing.T) {
 	}
 }
 
-// files is a data set whose samples have names and cannot be read.
+// files is a data set whose samples have names but cannot be read.
 type files struct{}
 
 func (files) Len() int              { return 4 }

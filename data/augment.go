@@ -26,7 +26,7 @@ type ContextDataset[S any] interface {
 // set that it wraps is an [EpochDataset].
 func Varies[S any](d Dataset[S]) bool { return varies(d) }
 
-// at returns sample i as it is in that epoch.
+// at returns sample i of d for the epoch.
 func at[S any](ctx context.Context, d Dataset[S], epoch, i int) (S, error) {
 	switch d := d.(type) {
 	case wrapper[S]:
@@ -39,7 +39,8 @@ func at[S any](ctx context.Context, d Dataset[S], epoch, i int) (S, error) {
 	return d.At(i)
 }
 
-// wrapper is implemented by the data sets of this package that have their samples from another one.
+// wrapper is implemented by the data sets of this package that take their samples from another one,
+// and pass the context and the epoch on to it.
 type wrapper[S any] interface {
 	at(ctx context.Context, epoch, i int) (S, error)
 }
@@ -70,8 +71,8 @@ func (a augmented[S, T]) at(ctx context.Context, epoch, i int) (t T, _ error) {
 	if err != nil {
 		return t, err
 	}
-	// Epoch and index share the second word. They are mixed first, so that no two near pairs of
-	// them fall together.
+	// Epoch and index share the second word. They are mixed first, so that neighboring pairs do not
+	// collide.
 	r := rand.New(rand.NewPCG(a.seed, mix(uint64(epoch))^mix(^uint64(i))))
 	return a.f(r, sample)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 )
 
-// BenchmarkLoaderBatch measures what the loader adds to a batch of 32 samples that cost nothing.
+// BenchmarkLoaderBatch measures the loader's overhead for a batch of 32 samples that cost nothing.
 func BenchmarkLoaderBatch(b *testing.B) {
 	loader, err := data.NewLoader(data.Func(1<<40, func(i int) (int, error) { return i, nil }), batch,
 		data.LoaderOptions{
@@ -26,7 +26,7 @@ func BenchmarkLoaderBatch(b *testing.B) {
 	}
 }
 
-// some visits the first samples only.
+// some is an order of the first samples only.
 type some struct{ n int }
 
 func (s some) Count(int) int          { return s.n }

@@ -17,7 +17,7 @@ func (b *Buffers[T]) Get(n int) []T {
 	if last := len(b.free) - 1; last >= 0 {
 		s := b.free[last]
 		b.free[last], b.free = nil, b.free[:last]
-		if cap(s) >= n { // else a larger one takes its place
+		if cap(s) >= n { // otherwise it is dropped for a larger one
 			return s[:n]
 		}
 	}

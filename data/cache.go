@@ -46,8 +46,8 @@ type cached[S any] struct {
 
 func (c *cached[S]) Describe(i int) string { return describe(c.Dataset, i) }
 
-// At loads a sample outside any lock: two who ask at the same time both load it, and the first one
-// is kept.
+// At holds no lock while it loads: two goroutines that request a sample at the same time both load
+// it, and the first result is kept.
 func (c *cached[S]) At(i int) (S, error) { return c.at(context.Background(), 0, i) }
 
 func (c *cached[S]) at(ctx context.Context, epoch, i int) (S, error) {

@@ -66,7 +66,7 @@ type DiskCache[S any] struct {
 	failed error // why nothing is written any longer
 }
 
-// place is where a sample stands in the file.
+// place locates a sample in the file.
 type place struct {
 	offset int64
 	size   uint32
@@ -80,16 +80,16 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// checksum covers the index too, or a sample could be taken for another.
+// checksum covers the index too, so that one sample cannot be mistaken for another.
 func checksum(i int, content []byte) uint32 {
 	return crc32.Update(crc32.Checksum(binary.LittleEndian.AppendUint64(nil, uint64(i)), castagnoli), castagnoli,
 		content)
 }
 
-// lockOf is lockFile, or what a test puts in its place.
+// lockOf is lockFile, except in tests.
 var lockOf = lockFile
 
-// open reads what the last run left.
+// open opens and locks the file, and finds the samples that the last run left.
 func (c *DiskCache[S]) open(key string) (err error) {
 	if c.file, err = os.OpenFile(c.path, os.O_RDWR|os.O_CREATE, 0o644); err != nil {
 		return err
@@ -178,8 +178,8 @@ func (c *DiskCache[S]) at(ctx context.Context, epoch, i int) (S, error) {
 	return s, nil
 }
 
-// add writes a sample at the end of the file. Where it cannot, the file keeps what it has, and no
-// other sample is tried: the run needs the disk's last bytes for its checkpoints.
+// add writes a sample at the end of the file. If it fails, the samples already in the file remain,
+// and nothing more is written: the run needs the rest of the disk for its checkpoints.
 func (c *DiskCache[S]) add(i int, content []byte) {
 	record := binary.LittleEndian.AppendUint64(make([]byte, 0, diskRecord+len(content)), uint64(i))
 	record = binary.LittleEndian.AppendUint32(record, uint32(len(content)))
@@ -191,7 +191,7 @@ func (c *DiskCache[S]) add(i int, content []byte) {
 		return
 	}
 	if _, c.failed = c.file.WriteAt(record, c.end); c.failed != nil {
-		_ = c.file.Truncate(c.end) // what was written of the sample; the next run would cut it off
+		_ = c.file.Truncate(c.end) // remove what was written; if this fails, the next run does it
 		slog.Warn("data: CacheOnDisk cannot write; samples that it does not have are made each time", "file", c.path,
 			"samples", len(c.places), "of", c.Dataset.Len(), "reason", c.failed.Error())
 		return

@@ -19,7 +19,7 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 )
 
-// decimal writes numbers as text.
+// decimal encodes numbers as text.
 var decimal = data.Codec[int]{
 	Encode: func(i int) ([]byte, error) { return strconv.AppendInt(nil, int64(i), 10), nil },
 	Decode: func(b []byte) (int, error) { return strconv.Atoi(string(b)) },
@@ -69,8 +69,8 @@ func TestCacheOnDiskIsFoundByTheNextRun(t *testing.T) {
 	}
 }
 
-// TestCacheOnDiskSurvivesDamage cuts the file at every byte and flips every byte: no sample is ever
-// wrong.
+// TestCacheOnDiskSurvivesDamage truncates the file at every byte and flips every byte. No sample
+// may ever be wrong.
 func TestCacheOnDiskSurvivesDamage(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "samples")
 	ask := func(c *data.DiskCache[int]) {
@@ -87,7 +87,7 @@ func TestCacheOnDiskSurvivesDamage(t *testing.T) {
 	}
 	for at := range good {
 		bads := [][]byte{good[:at]}
-		if at >= len(diskMagic) { // a file that begins otherwise is refused
+		if at >= len(diskMagic) { // a file with another beginning is rejected
 			flipped := bytes.Clone(good)
 			flipped[at] ^= 1
 			bads = append(bads, flipped)
@@ -106,7 +106,7 @@ func TestCacheOnDiskSurvivesDamage(t *testing.T) {
 	}
 }
 
-// diskMagic is how a file of CacheOnDisk begins.
+// diskMagic is the beginning of a file of CacheOnDisk.
 const diskMagic = "gotrainer samples 1\n"
 
 func TestCacheOnDiskLeavesOtherFilesAlone(t *testing.T) {
@@ -183,12 +183,12 @@ func TestCacheOnDiskRefuses(t *testing.T) {
 	}
 }
 
-// FuzzCacheOnDisk opens a file of anything: each sample is had, and so is the file by the next run,
-// or it is refused and stays as it is.
+// FuzzCacheOnDisk opens a file of arbitrary content. Either every sample is served, also from the
+// file in the next run, or the file is rejected and left unchanged.
 func FuzzCacheOnDisk(f *testing.F) {
 	path := filepath.Join(f.TempDir(), "samples")
 	d, _ := loads(3)
-	codec := data.Codec[int]{ // what a wrong sample with a right sum would be is not for the cache to know
+	codec := data.Codec[int]{ // the cache cannot detect a wrong sample with a correct checksum
 		Encode: decimal.Encode,
 		Decode: func(b []byte) (int, error) { return len(b), nil },
 	}

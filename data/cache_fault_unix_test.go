@@ -27,7 +27,7 @@ var decimalCodec = Codec[int]{
 	Decode: func(b []byte) (int, error) { return strconv.Atoi(string(b)) },
 }
 
-// logged collects what the default logger says until the end of the test.
+// logged collects the output of the default logger until the end of the test.
 func logged(t *testing.T) *bytes.Buffer {
 	t.Helper()
 	before := slog.Default()
@@ -37,7 +37,8 @@ func logged(t *testing.T) *bytes.Buffer {
 	return &b
 }
 
-// A full disk costs the cache, not the run: each sample is served, and what the file has stays.
+// On a full disk the run continues without the cache: every sample is served, and the samples
+// already in the file remain.
 func TestCacheOnDiskServesWhenTheDiskIsFull(t *testing.T) {
 	log := logged(t)
 	path := filepath.Join(t.TempDir(), "samples")
@@ -52,7 +53,7 @@ func TestCacheOnDiskServesWhenTheDiskIsFull(t *testing.T) {
 	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before))
 	for i := range n {
 		if i == fit {
-			limit := syscall.Rlimit{Cur: uint64(c.end + 5), Max: before.Max} // room for a part of a sample
+			limit := syscall.Rlimit{Cur: uint64(c.end + 5), Max: before.Max} // room for part of a sample
 			require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit))
 		}
 		s, err := c.At(i)

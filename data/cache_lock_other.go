@@ -4,6 +4,5 @@ package data
 
 import "os"
 
-// lockFile does nothing where files cannot be locked by flock: there, giving each process its own
-// file is left to the user.
+// lockFile does nothing on systems without flock: the user must give each process its own file.
 func lockFile(*os.File) error { return nil }

@@ -32,7 +32,7 @@ func Collator[S, B any](p Padding) (func([]S) (B, error), error) {
 	if _, err := p.width(nil); err != nil {
 		return nil, err
 	}
-	var plan, masks []collated
+	var plan, masks []fieldPlan
 	for i := range to.NumField() {
 		field := to.Field(i)
 		if !field.IsExported() {
@@ -48,7 +48,7 @@ func Collator[S, B any](p Padding) (func([]S) (B, error), error) {
 			plan = append(plan, c)
 		}
 	}
-	plan = append(plan, masks...) // a mask can only be made of what has been padded
+	plan = append(plan, masks...) // masks come last: they are made from padded fields
 	return func(samples []S) (B, error) {
 		var batch B
 		in, out := reflect.ValueOf(samples), reflect.ValueOf(&batch).Elem()
@@ -62,25 +62,25 @@ func Collator[S, B any](p Padding) (func([]S) (B, error), error) {
 	}, nil
 }
 
-// collated says how a field of a batch is made.
-type collated struct {
+// fieldPlan says how a field of a batch is made.
+type fieldPlan struct {
 	target int    // its index in the batch
 	source int    // the index of its source: in the sample, or in the batch if it is a mask
-	value  string // the padding, as the tag has it
-	fill   func(samples, batch reflect.Value, c collated, p Padding) error
+	value  string // the padding value, as written in the tag
+	fill   func(samples, batch reflect.Value, c fieldPlan, p Padding) error
 }
 
 // paddable is implemented by *Padded[T] for every T.
 type paddable interface {
 	item() reflect.Type
-	fill(samples reflect.Value, c collated, p Padding) error
+	fill(samples reflect.Value, c fieldPlan, p Padding) error
 	check(value string) error
 }
 
 // maskable is implemented by Padded[T] for every T.
 type maskable interface{ Mask() Padded[int64] }
 
-func planField(from, to reflect.Type, field reflect.StructField) (c collated, isMask bool, err error) {
+func planField(from, to reflect.Type, field reflect.StructField) (c fieldPlan, isMask bool, err error) {
 	if name, ok := field.Tag.Lookup("mask"); ok {
 		source, found := to.FieldByName(name)
 		switch {
@@ -90,7 +90,7 @@ func planField(from, to reflect.Type, field reflect.StructField) (c collated, is
 			!source.Type.Implements(reflect.TypeFor[maskable]()):
 			return c, false, fmt.Errorf("its tag asks for the mask of %s, which is not a padded field of the batch", name)
 		}
-		c.source, c.fill = source.Index[0], func(_, batch reflect.Value, c collated, _ Padding) error {
+		c.source, c.fill = source.Index[0], func(_, batch reflect.Value, c fieldPlan, _ Padding) error {
 			batch.Field(c.target).Set(reflect.ValueOf(batch.Field(c.source).Interface().(maskable).Mask()))
 			return nil
 		}
@@ -106,7 +106,7 @@ func planField(from, to reflect.Type, field reflect.StructField) (c collated, is
 			return c, false, fmt.Errorf("%v is made from %v, but the field of the sample is %v", field.Type, want,
 				source.Type)
 		}
-		c.fill = func(samples, batch reflect.Value, c collated, p Padding) error {
+		c.fill = func(samples, batch reflect.Value, c fieldPlan, p Padding) error {
 			return batch.Field(c.target).Addr().Interface().(paddable).fill(samples, c, p)
 		}
 		return c, false, target.check(c.value)
@@ -123,7 +123,7 @@ func planField(from, to reflect.Type, field reflect.StructField) (c collated, is
 }
 
 // stackField copies a field of all samples into a slice.
-func stackField(samples, batch reflect.Value, c collated, _ Padding) error {
+func stackField(samples, batch reflect.Value, c fieldPlan, _ Padding) error {
 	field := batch.Field(c.target)
 	field.Set(reflect.MakeSlice(field.Type(), samples.Len(), samples.Len()))
 	for i := range samples.Len() {
@@ -139,7 +139,7 @@ func (p *Padded[T]) check(value string) error {
 	return err
 }
 
-func (p *Padded[T]) fill(samples reflect.Value, c collated, how Padding) error {
+func (p *Padded[T]) fill(samples reflect.Value, c fieldPlan, how Padding) error {
 	value, err := parsePadding[T](c.value)
 	if err != nil {
 		return err
@@ -152,7 +152,7 @@ func (p *Padded[T]) fill(samples reflect.Value, c collated, how Padding) error {
 	return err
 }
 
-// parsePadding reads the value of a tag; nothing is the zero value.
+// parsePadding parses the value of a pad tag; an empty one means zero.
 func parsePadding[T any](text string) (value T, err error) {
 	if text == "" {
 		return value, nil

@@ -70,7 +70,7 @@ type Describer interface {
 	Describe(i int) string
 }
 
-// describe returns what the data set says of its sample i, or nothing.
+// describe returns d's description of sample i, or an empty string if d has none.
 func describe(d any, i int) string {
 	if d, ok := d.(Describer); ok {
 		return d.Describe(i)

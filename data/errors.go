@@ -38,7 +38,7 @@ func (e *BatchError) Unwrap() error { return e.Err }
 // goroutines, where it would have ended the program without saying which sample was at fault.
 type PanicError struct {
 	Value any
-	Stack []byte // where it happened, as of runtime/debug.Stack
+	Stack []byte // of the goroutine that panicked, from runtime/debug.Stack
 }
 
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.Value, e.Stack) }

@@ -8,8 +8,8 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 )
 
-// A tokenized data set: select, filter, split as in Hugging Face's datasets, then batches that are
-// padded to their longest sequence.
+// A tokenized data set: select, filter and split as in Hugging Face's datasets, then batches padded
+// to their longest sequence.
 func Example() {
 	ctx := context.Background()
 	type sample struct {

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// ErrNoFingerprint is the cause of [Fingerprint]'s error for a data set that cannot be recognised.
+// ErrNoFingerprint is the cause of [Fingerprint]'s error for a data set that cannot be recognized.
 var ErrNoFingerprint = errors.New("the data set has no fingerprint")
 
 // Fingerprint returns hashes of up to n samples of d by their indices: the first, the last, and
@@ -26,16 +26,16 @@ var ErrNoFingerprint = errors.New("the data set has no fingerprint")
 // that the result of At, or of AtEpoch for epoch 0 of an [EpochDataset], holds or points to.
 //
 // Each sample is loaded twice, since a data set that draws random numbers by itself cannot be
-// recognised; such a data set, and a sample that holds a function, a channel or an address, gives
+// recognized; such a data set, and a sample that holds a function, a channel or an address, gives
 // [ErrNoFingerprint]. Samples that cannot be loaded are left out, and so are those not yet loaded
 // when limit has passed.
 func Fingerprint[S any](ctx context.Context, d Dataset[S], n int, limit time.Duration) (map[int]string, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	var mu sync.Mutex // of hashes, which may be wanted before all are there
+	var mu sync.Mutex // guards hashes, which are read early if the limit passes
 	hashes := map[int]string{}
 	done := make(chan error, 1)
-	go func() { // a sample that never returns must not hold the caller
+	go func() { // a sample that never returns must not block the caller
 		done <- fingerprint(limited, d, n, func(i int, hash string) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -60,7 +60,7 @@ func Fingerprint[S any](ctx context.Context, d Dataset[S], n int, limit time.Dur
 	return maps.Clone(hashes), nil
 }
 
-// fingerprint tells found the hash of each sample.
+// fingerprint calls found with the hash of each sample.
 func fingerprint[S any](ctx context.Context, d Dataset[S], n int, found func(i int, hash string)) error {
 	for _, i := range spread(d.Len(), n) {
 		first, err := hashOf(ctx, d, i)
@@ -82,7 +82,7 @@ func fingerprint[S any](ctx context.Context, d Dataset[S], n int, found func(i i
 	return nil
 }
 
-// spread are up to n of the numbers 0 to length-1, both ends among them.
+// spread returns up to n evenly spaced numbers from 0 to length-1, including both ends.
 func spread(length, n int) (indices []int) {
 	n = min(n, length)
 	for k := range n {
@@ -91,7 +91,7 @@ func spread(length, n int) (indices []int) {
 	return slices.Compact(indices)
 }
 
-// hashOf is the hash of a sample.
+// hashOf returns the hash of sample i.
 func hashOf[S any](ctx context.Context, d Dataset[S], i int) (string, error) {
 	return guard(func() (string, error) {
 		if ctx.Err() != nil {
@@ -109,17 +109,17 @@ func hashOf[S any](ctx context.Context, d Dataset[S], i int) (string, error) {
 	})
 }
 
-// deepest is how far a sample may be nested; one that points to itself has no end.
-const deepest = 100
+// maxDepth limits the nesting of a sample, since one that points to itself would never end.
+const maxDepth = 100
 
-// hashValue adds the type of a value and all that it holds.
+// hashValue adds the type of v and everything it holds to h.
 func hashValue(h hash.Hash, v reflect.Value, depth int) error {
 	if !v.IsValid() {
-		number(h, 0)
+		hashUint64(h, 0)
 		return nil
 	}
-	if depth > deepest {
-		return fmt.Errorf("%w: it is nested more than %d times", ErrNoFingerprint, deepest)
+	if depth > maxDepth {
+		return fmt.Errorf("%w: it is nested more than %d times", ErrNoFingerprint, maxDepth)
 	}
 	io.WriteString(h, v.Type().String()) //nolint:errcheck // a hash does not fail
 	if v.CanInterface() && (v.Kind() != reflect.Pointer || !v.IsNil()) {
@@ -128,7 +128,7 @@ func hashValue(h hash.Hash, v reflect.Value, depth int) error {
 			if err != nil {
 				return fmt.Errorf("%w: %w", ErrNoFingerprint, err)
 			}
-			text(h, b)
+			hashBytes(h, b)
 			return nil
 		}
 	}
@@ -139,7 +139,7 @@ func hashValue(h hash.Hash, v reflect.Value, depth int) error {
 		hashNumber(h, v)
 		return nil
 	case reflect.String:
-		text(h, []byte(v.String()))
+		hashBytes(h, []byte(v.String()))
 		return nil
 	case reflect.Slice, reflect.Array:
 		return hashList(h, v, depth)
@@ -164,25 +164,25 @@ func hashValue(h hash.Hash, v reflect.Value, depth int) error {
 func hashNumber(h hash.Hash, v reflect.Value) {
 	switch {
 	case v.Kind() == reflect.Bool:
-		number(h, map[bool]uint64{true: 1}[v.Bool()])
+		hashUint64(h, map[bool]uint64{true: 1}[v.Bool()])
 	case v.CanInt():
-		number(h, uint64(v.Int())) //nolint:gosec // the bits count
+		hashUint64(h, uint64(v.Int())) //nolint:gosec // the bits count
 	case v.CanUint():
-		number(h, v.Uint())
+		hashUint64(h, v.Uint())
 	case v.CanFloat():
-		number(h, math.Float64bits(v.Float()))
+		hashUint64(h, math.Float64bits(v.Float()))
 	default:
-		number(h, math.Float64bits(real(v.Complex())))
-		number(h, math.Float64bits(imag(v.Complex())))
+		hashUint64(h, math.Float64bits(real(v.Complex())))
+		hashUint64(h, math.Float64bits(imag(v.Complex())))
 	}
 }
 
 func hashList(h hash.Hash, v reflect.Value, depth int) error {
 	if v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8 {
-		text(h, v.Bytes())
+		hashBytes(h, v.Bytes())
 		return nil
 	}
-	number(h, uint64(v.Len())) //nolint:gosec // a length is not negative
+	hashUint64(h, uint64(v.Len())) //nolint:gosec // a length is not negative
 	simple := v.Type().Elem().Kind() <= reflect.Complex128 && v.Type().Elem().Kind() != reflect.Uintptr
 	for i := range v.Len() {
 		if simple {
@@ -194,7 +194,7 @@ func hashList(h hash.Hash, v reflect.Value, depth int) error {
 	return nil
 }
 
-// hashMap adds the entries in the order of their hashes.
+// hashMap adds the entries in the order of their hashes, since the order of a map is random.
 func hashMap(h hash.Hash, v reflect.Value, depth int) error {
 	var entries []string
 	for k, e := range v.Seq2() {
@@ -205,20 +205,20 @@ func hashMap(h hash.Hash, v reflect.Value, depth int) error {
 		entries = append(entries, string(entry.Sum(nil)))
 	}
 	slices.Sort(entries)
-	number(h, uint64(len(entries)))
+	hashUint64(h, uint64(len(entries)))
 	for _, e := range entries {
 		io.WriteString(h, e) //nolint:errcheck // a hash does not fail
 	}
 	return nil
 }
 
-func number(h hash.Hash, v uint64) {
+func hashUint64(h hash.Hash, v uint64) {
 	var b [8]byte
 	binary.LittleEndian.PutUint64(b[:], v)
 	h.Write(b[:]) //nolint:errcheck // a hash does not fail
 }
 
-func text(h hash.Hash, b []byte) {
-	number(h, uint64(len(b)))
+func hashBytes(h hash.Hash, b []byte) {
+	hashUint64(h, uint64(len(b)))
 	h.Write(b) //nolint:errcheck // a hash does not fail
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 )
 
-// page is a sample with everything that one may hold.
+// page is a sample with every kind of field.
 type page struct {
 	Picture *image.RGBA
 	Text    string
@@ -54,7 +54,7 @@ func TestAFingerprintIsThatOfTheContent(t *testing.T) {
 	assert.Equal(t, want, take(nil), "of the same content elsewhere in memory")
 	assert.Equal(t, map[int]string{0: want[0], 7: want[7], 14: want[14], 21: want[21], 28: want[28], 35: want[35],
 		42: want[42], 49: want[49]}, want, "the first, the last and some between")
-	// written down, since another process must come to the same
+	// a constant, because another process must compute the same value
 	assert.Equal(t, "1f89f8bafa4fe426", want[0])
 	for claim, change := range map[string]func(p *page){
 		"a pixel":             func(p *page) { p.Picture.Pix[9] ^= 1 },
@@ -89,7 +89,7 @@ func TestAFingerprintOfFewSamples(t *testing.T) {
 	}
 }
 
-// source is a data set by a function.
+// source is a data set defined by a function.
 type source func(i int) (any, error)
 
 func (source) Len() int                { return 20 }
@@ -134,7 +134,7 @@ func TestAFingerprintDoesNotWaitForEver(t *testing.T) {
 	assert.ErrorIs(t, err, data.ErrNoFingerprint)
 }
 
-// Augmentation by epoch and index gives the same samples each time.
+// Augmentation that depends only on epoch and index gives the same samples each time.
 func TestAFingerprintOfAugmentedSamples(t *testing.T) {
 	augmented := func() data.Dataset[float64] {
 		return data.Augment(pages(20, nil), 3, func(r *rand.Rand, p page) (float64, error) { return r.Float64(), nil })

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// hanging has one sample that never returns; it tells when it is asked for.
+// hanging has one sample whose At never returns; it signals the call.
 type hanging struct {
 	numbers
 	bad   int
@@ -37,7 +37,7 @@ func (h *hanging) At(i int) (int, error) {
 
 func (h *hanging) Describe(i int) string { return fmt.Sprintf("number-%d.png", i) }
 
-// heeding is the same with a context.
+// heeding is the same, but returns when its context is canceled.
 type heeding struct{ *hanging }
 
 func (h heeding) AtContext(ctx context.Context, i int) (int, error) {
@@ -51,7 +51,7 @@ func (h heeding) AtContext(ctx context.Context, i int) (int, error) {
 
 func collect(s []int) ([]int, error) { return s, nil }
 
-// epoch goes over an epoch to its error.
+// epoch iterates over an epoch until its error.
 func epoch(t *testing.T, ctx context.Context, d Dataset[int], o LoaderOptions) (batches [][]int, err error) {
 	t.Helper()
 	o.BatchSize, o.Workers = 2, 3

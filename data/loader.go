@@ -86,15 +86,15 @@ func (l *Loader[S, B]) Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, 
 			return
 		}
 		ctx, cancel := context.WithCancel(ctx)
-		p := &passing[S]{epoch: epoch, next: next, batch: skip, left: l.Len() - skip}
+		p := &epochCursor[S]{epoch: epoch, next: next, batch: skip, left: l.Len() - skip}
 		p.w = newWatch(min(l.options.Workers, l.options.Prefetch+1, p.left))
-		e := &ending{cancel: cancel, leave: func() error {
+		e := &shutdown{cancel: cancel, leave: func() error {
 			return p.w.leave(l.options.Patience, func(i int) string { return describe(l.dataset, i) })
 		}}
 		defer e.end() //nolint:errcheck // it was logged
 		hand := func(batch B, err error) bool {
 			if ctx.Err() != nil && (err == nil || errors.Is(err, context.Cause(ctx))) {
-				batch, err = none, e.cancelled(ctx) // perhaps both were ready: a cancelled run gets no more work
+				batch, err = none, e.cancelled(ctx) // both may have been ready: a cancelled run gets no more batches
 			}
 			return yield(batch, err) && err == nil
 		}
@@ -104,7 +104,7 @@ func (l *Loader[S, B]) Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, 
 			} else {
 				more = l.byWorkers(ctx, p, hand)
 			}
-			if more && ctx.Err() != nil { // the workers stopped early
+			if more && ctx.Err() != nil { // the workers stopped before the end of the epoch
 				yield(none, e.cancelled(ctx))
 				return
 			}
@@ -112,10 +112,10 @@ func (l *Loader[S, B]) Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, 
 	}
 }
 
-// inLine makes batches one by one where they are used, as long as that is quick: see
-// [LoaderOptions.Workers].
-func (l *Loader[S, B]) inLine(ctx context.Context, p *passing[S], hand func(B, error) bool) (more bool) {
-	var place atomic.Int64 // nobody watches
+// inLine makes batches one by one in the consumer's goroutine, as long as they are quick to make;
+// see [LoaderOptions.Workers].
+func (l *Loader[S, B]) inLine(ctx context.Context, p *epochCursor[S], hand func(B, error) bool) (more bool) {
+	var place atomic.Int64 // not watched, since there is no worker to wait for
 	var work workspace[S]
 	for l.pace.inLine() {
 		j, ok := p.take(&work)
@@ -129,9 +129,9 @@ func (l *Loader[S, B]) inLine(ctx context.Context, p *passing[S], hand func(B, e
 	return true
 }
 
-// byWorkers hands out what goroutines make ahead, until the epoch is over or its batches are quick
-// to make.
-func (l *Loader[S, B]) byWorkers(ctx context.Context, p *passing[S], hand func(B, error) bool) (more bool) {
+// byWorkers delivers batches that workers make ahead of their use, until the epoch ends or batches
+// become quick enough to be made in line.
+func (l *Loader[S, B]) byWorkers(ctx context.Context, p *epochCursor[S], hand func(B, error) bool) (more bool) {
 	ordered, free := l.start(ctx, p)
 	for job := range ordered {
 		var r result[B]
@@ -142,14 +142,14 @@ func (l *Loader[S, B]) byWorkers(ctx context.Context, p *passing[S], hand func(B
 		if !hand(r.batch, r.err) {
 			return false
 		}
-		free <- job // its worker is done with it
+		free <- job // its worker has finished with it
 	}
 	return true
 }
 
-// plan returns a function that puts the indices of each batch of the epoch from batch skip on into
-// the memory that it is given, and returns nil after the last. Orders of this package that can be
-// had piece by piece are.
+// plan returns a function that writes the indices of the next batch, beginning with batch skip,
+// into the slice it is given. It returns nil after the last batch. Orders that can be generated
+// index by index are generated as they are needed (see sequenceOf).
 func (l *Loader[S, B]) plan(epoch, skip int) (func(into []int) []int, error) {
 	n, count := l.dataset.Len(), l.Len()
 	if skip < 0 || skip > count {
@@ -172,7 +172,7 @@ func (l *Loader[S, B]) plan(epoch, skip int) (func(into []int) []int, error) {
 	return l.options.Shard.batches(sequenceIn(indices), len(indices), l.options.BatchSize, l.options.DropLast, skip), nil
 }
 
-// check asks an order whether it fits a data set of n samples.
+// check returns an error if the order cannot be used for a data set of n samples.
 func check(o Order, n int) error {
 	if c, ok := o.(Checker); ok {
 		return c.Check(n)
@@ -180,7 +180,7 @@ func check(o Order, n int) error {
 	return nil
 }
 
-// indicesOf returns the indices of an order, as many as it must have and each in its range.
+// indicesOf returns the indices of an order after checking their number and range.
 func indicesOf(o Order, epoch, n int) ([]int, error) {
 	indices, want := o.Indices(epoch, n), n
 	if c, ok := o.(Counter); ok {
@@ -199,7 +199,7 @@ func indicesOf(o Order, epoch, n int) ([]int, error) {
 	return indices, nil
 }
 
-// checked checks the batches of a [Batcher].
+// checked checks the batches of a [Batcher] and returns them without the first skip.
 func (l *Loader[S, B]) checked(batches [][]int, n, count, skip int) ([][]int, error) {
 	if len(batches) != count {
 		return nil, fmt.Errorf("data: order %T returned %d batches, want the %d that it counts", l.options.Order,
@@ -245,7 +245,7 @@ func (l *Loader[S, B]) Indices(epoch, batch int) []int {
 	return batches(nil)
 }
 
-// each hands out batches one by one; nil after the last.
+// each returns a function that returns the batches one by one, and nil after the last.
 func each(batches [][]int) func(into []int) []int {
 	next := 0
 	return func(into []int) []int {
@@ -257,19 +257,19 @@ func each(batches [][]int) func(into []int) []int {
 	}
 }
 
-// passing is what is left of an epoch. It is used by one goroutine at a time: by the worker whose
-// turn it is, and by the consumer when none is left.
-type passing[S any] struct {
+// epochCursor is the position in an epoch. It is used by one goroutine at a time: by the worker
+// whose turn it is, or by the consumer when no worker is running.
+type epochCursor[S any] struct {
 	epoch int
 	next  func(into []int) []int
-	batch int // the number of the next one
+	batch int // the number of the next batch
 	left  int // batches
 	over  bool
 	w     *watch
 }
 
-// take plans the next batch in the memory of one that was made before.
-func (p *passing[S]) take(w *workspace[S]) (j planned[S], ok bool) {
+// take plans the next batch, reusing the memory of w.
+func (p *epochCursor[S]) take(w *workspace[S]) (j batchPlan[S], ok bool) {
 	indices := p.next(w.indices)
 	if indices == nil {
 		p.over = true
@@ -277,16 +277,16 @@ func (p *passing[S]) take(w *workspace[S]) (j planned[S], ok bool) {
 	}
 	w.indices = indices
 	p.batch, p.left = p.batch+1, p.left-1
-	return planned[S]{p.batch - 1, w}, true
+	return batchPlan[S]{p.batch - 1, w}, true
 }
 
-// planned is a batch that is to be made.
-type planned[S any] struct {
+// batchPlan is a batch still to be made.
+type batchPlan[S any] struct {
 	batch int
 	*workspace[S]
 }
 
-// workspace is the memory that a batch is made in, used again for another one.
+// workspace is the memory in which a batch is made; later batches reuse it.
 type workspace[S any] struct {
 	indices []int
 	samples []S
@@ -294,7 +294,7 @@ type workspace[S any] struct {
 
 // job is one batch to be made by a worker; done takes its result and never blocks the worker.
 type job[S, B any] struct {
-	planned[S]
+	batchPlan[S]
 	done chan result[B]
 }
 
@@ -303,15 +303,16 @@ type result[B any] struct {
 	err   error
 }
 
-// start starts workers for what is left of an epoch. Each takes the next job in its turn, hands it
-// to the returned channel, and then does it. That channel holds the finished batches: its capacity
-// bounds how far the workers run ahead. It is closed when no worker is left, at the end of the epoch
-// or where the rest of it is quick to make. Jobs that have been used are given back to free.
-func (l *Loader[S, B]) start(ctx context.Context, p *passing[S]) (ordered <-chan job[S, B], free chan<- job[S, B]) {
-	// Besides the jobs in the channel there is the one that the consumer waits for or uses.
+// start starts workers for the rest of an epoch. They take turns: each takes the next job, sends it
+// to the returned channel, and only then does it. So the channel has the jobs in order, and its
+// capacity bounds how far the workers run ahead. It is closed when the last worker ends: at the end
+// of the epoch, or when batches have become quick enough to be made in line. The consumer returns
+// used jobs to free.
+func (l *Loader[S, B]) start(ctx context.Context, p *epochCursor[S]) (ordered <-chan job[S, B], free chan<- job[S, B]) {
+	// The consumer holds one more job than the channel: the one it waits for or uses.
 	made := make(chan job[S, B], max(0, min(l.options.Prefetch, p.left)))
 	used := make(chan job[S, B], cap(made)+1+len(p.w.loading))
-	turn := make(chan struct{}, 1) // a mutex, but one that tests with a clock of their own can wait for
+	turn := make(chan struct{}, 1) // a mutex; sync.Mutex does not count as blocking in testing/synctest
 	take := func() (j job[S, B], ok bool) {
 		turn <- struct{}{}
 		defer func() { <-turn }()
@@ -321,9 +322,9 @@ func (l *Loader[S, B]) start(ctx context.Context, p *passing[S]) (ordered <-chan
 		select {
 		case j = <-used:
 		default:
-			j = job[S, B]{planned: planned[S]{workspace: new(workspace[S])}, done: make(chan result[B], 1)}
+			j = job[S, B]{batchPlan: batchPlan[S]{workspace: new(workspace[S])}, done: make(chan result[B], 1)}
 		}
-		if j.planned, ok = p.take(j.workspace); !ok {
+		if j.batchPlan, ok = p.take(j.workspace); !ok {
 			return j, false
 		}
 		select {
@@ -337,7 +338,7 @@ func (l *Loader[S, B]) start(ctx context.Context, p *passing[S]) (ordered <-chan
 	working.Store(int64(len(p.w.loading)))
 	for k := range p.w.loading {
 		p.w.run(func() {
-			defer func() { // also when a data set ends the goroutine
+			defer func() { // deferred, since a data set may call runtime.Goexit
 				if working.Add(-1) == 0 {
 					close(made)
 				}
@@ -354,8 +355,8 @@ func (l *Loader[S, B]) start(ctx context.Context, p *passing[S]) (ordered <-chan
 	return made, used
 }
 
-// do makes one batch and hands it over. The consumer gets a result even if a data set ends the
-// goroutine, as FailNow of a test does.
+// do makes one batch and sends its result, even if the data set ends the goroutine
+// (runtime.Goexit), as testing's FailNow does.
 func (l *Loader[S, B]) do(ctx context.Context, place *atomic.Int64, epoch int, j job[S, B]) {
 	r, returned := result[B]{}, false
 	defer func() {
@@ -386,7 +387,7 @@ func (l *Loader[S, B]) load(ctx context.Context, place *atomic.Int64, epoch, num
 		place.Store(0)
 		if err != nil {
 			if ctx.Err() != nil {
-				return none, context.Cause(ctx) // it is the run that ended, not the sample that is bad
+				return none, context.Cause(ctx) // the run was cancelled; the sample is not bad
 			}
 			err = &SampleError{Index: i, What: describe(l.dataset, i), Err: err}
 			if err := l.options.BadSample(i, err); err != nil {
@@ -400,11 +401,11 @@ func (l *Loader[S, B]) load(ctx context.Context, place *atomic.Int64, epoch, num
 		return none, &BatchError{Epoch: epoch, Batch: number, Indices: w.indices, Err: ErrEmptyBatch}
 	}
 	batch, err := guard(func() (B, error) { return l.collate(samples) })
-	if err != nil { // the epoch ends with it, so that the indices are not used again
+	if err != nil { // the epoch ends here, so the error may keep w.indices
 		return none, &BatchError{Epoch: epoch, Batch: number, Indices: w.indices, Err: err}
 	}
 	if l.options.ReuseSamples {
-		clear(samples) // they are not held until the next batch
+		clear(samples) // lets them be freed before the next batch
 		w.samples = samples
 	}
 	l.pace.end(began)

@@ -53,7 +53,7 @@ func TestLoaderBatches(t *testing.T) {
 	}
 }
 
-// twice visits every sample twice.
+// twice is an order that visits every sample twice.
 type twice struct{}
 
 func (twice) Count(n int) int { return 2 * n }
@@ -126,7 +126,7 @@ func TestPrefetchIsBounded(t *testing.T) {
 					t.Fatal(err)
 				}
 				used++
-				synctest.Wait() // until the loader can do no more
+				synctest.Wait() // until the loader is blocked
 				if got, want := begun.Load(), min(100, used+int64(c.prefetch)); got != want {
 					t.Fatalf("workers %d, prefetch %d: %d batches begun while batch %d is used, want %d", c.workers,
 						c.prefetch, got, used, want)
@@ -140,7 +140,7 @@ func TestWorkersLoadInParallel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const workers = 4
 		loader, err := data.NewLoader(data.Func(workers, func(i int) (int, error) {
-			time.Sleep(time.Second) // of the bubble's clock
+			time.Sleep(time.Second) // on the bubble's clock
 			return i, nil
 		}), batch, data.LoaderOptions{BatchSize: 1, Workers: workers})
 		if err != nil {
@@ -156,8 +156,8 @@ func TestWorkersLoadInParallel(t *testing.T) {
 	})
 }
 
-// TestNoGoroutineIsLeft relies on synctest, which fails a test whose bubble still has goroutines at
-// its end.
+// TestNoGoroutineIsLeft relies on synctest, which fails a test if goroutines of its bubble are left
+// at the end.
 func TestNoGoroutineIsLeft(t *testing.T) {
 	broken := errors.New("broken")
 	for name, use := range map[string]func(ctx context.Context, cancel func(), l *data.Loader[int, []int]){
@@ -219,7 +219,7 @@ func TestCancelledEpochEndsWithTheCause(t *testing.T) {
 	for _, err := range loader.Epoch(ctx, 0, 0) {
 		if err != nil {
 			last = err
-			continue // a consumer that continues is given nothing more
+			continue // a consumer that continues gets nothing more
 		}
 		if batches++; batches == 3 {
 			cancel(cause)

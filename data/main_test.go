@@ -7,5 +7,5 @@ import (
 	"github.com/gotrainer/gotrainer/internal/leaks"
 )
 
-// TestMain looks after the tests whether goroutines are left.
+// TestMain checks for leaked goroutines after the tests.
 func TestMain(m *testing.M) { os.Exit(leaks.Run(m)) }

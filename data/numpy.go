@@ -36,7 +36,7 @@ func newPCG64(seed uint64) *pcg64 {
 	return g
 }
 
-// step moves the state on: state*multiplier + increment, in 128 bits.
+// step advances the state: state*multiplier + increment, in 128 bits.
 func (g *pcg64) step() {
 	const multiplierHigh, multiplierLow = 0x2360ed051fc65da4, 0x4385df649fccf645
 	high, low := bits.Mul64(g.low, multiplierLow)
@@ -63,7 +63,7 @@ func (g *pcg64) uint32() uint32 {
 }
 
 // upTo returns a number from 0 to most as numpy's random_interval does, which shuffle calls: it
-// draws until the lower bits fit.
+// draws until the masked bits are in range.
 func (g *pcg64) upTo(most uint64) uint64 {
 	mask := uint64(1)<<bits.Len64(most) - 1
 	for {

@@ -11,7 +11,7 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 )
 
-// numpyGolden is testdata/numpy_orders.json.
+// numpyGolden is the content of testdata/numpy_orders.json.
 type numpyGolden struct {
 	Permutation []goldenOrder
 	Split       []struct {

@@ -58,16 +58,16 @@ func (s Shuffled) Indices(epoch, n int) []int { return Permutation(s.Seed+uint64
 
 // Permutation returns torch.randperm(n) of a CPU generator seeded with seed by manual_seed.
 func Permutation(seed uint64, n int) []int {
-	return permute(mt19937.New(uint32(seed)), n) // as PyTorch: the engine takes the lower half of the seed
+	return permute(mt19937.New(uint32(seed)), n) // like PyTorch, whose engine uses only the lower 32 bits of the seed
 }
 
 // permute returns torch.randperm(n) of a generator.
 func permute(g *mt19937.Source, n int) []int {
 	indices := Sequential{}.Indices(0, n)
 	if n >= largePermutation {
-		// PyTorch draws 64 bits where 32 would be visibly uneven, and then builds the permutation
-		// from the inside out. Too large for a test; compared once with torch 2.11 for n =
-		// 214748365.
+		// At this size PyTorch draws 64 bits, since 32 would be visibly biased, and uses the
+		// inside-out variant of the shuffle. Too large for a test; it was compared once with torch
+		// 2.11 for n = 214748365.
 		for i := range n {
 			j := int(g.Uint64() % uint64(i+1))
 			indices[i] = indices[j]

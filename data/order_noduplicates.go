@@ -6,23 +6,23 @@ import (
 	"github.com/gotrainer/gotrainer/internal/mt19937"
 )
 
-// NoDuplicates visits the samples in a random order in which no batch has two samples with a value in
-// common, such as the same answer to two questions: losses that take the other samples of a batch for
-// wrong answers need that. It is NoDuplicatesBatchSampler of sentence-transformers
-// (BatchSamplers.NO_DUPLICATES) with drop_last, with a generator that manual_seed(Seed+epoch) has
-// seeded, bit for bit.
+// NoDuplicates visits the samples in a random order in which no two samples of a batch have a value
+// in common, such as the same answer to two questions. Losses that use the other samples of a batch
+// as negatives need this. It is NoDuplicatesBatchSampler of sentence-transformers
+// (BatchSamplers.NO_DUPLICATES) with drop_last and a generator seeded by manual_seed(Seed+epoch),
+// bit for bit.
 //
-// An epoch has as many whole batches as the data set. Samples that find no place come again: where
-// conflicts leave too few batches, the samples are shuffled once more and further batches are made, until
-// there are enough. sentence-transformers gives up after the second time.
+// An epoch has as many full batches as the size of the data set allows. If conflicts leave fewer,
+// all samples are shuffled again to make the missing batches, until there are enough;
+// sentence-transformers gives up after the second shuffle.
 type NoDuplicates struct {
-	Values    [][]string // of each sample; their number must be that of the samples
-	BatchSize int        // of the loader; required
+	Values    [][]string // values of each sample; there must be as many lists as samples
+	BatchSize int        // batch size of the loader; required
 	Seed      uint64
 }
 
-// Check refuses a data set that has not just as many samples as there are lists of values, or so few
-// different ones that there is no batch.
+// Check refuses a data set whose number of samples differs from the number of lists of values, and
+// one from which no batch can be made.
 func (o NoDuplicates) Check(n int) error {
 	switch {
 	case len(o.Values) != n:
@@ -38,7 +38,7 @@ func (o NoDuplicates) Check(n int) error {
 	return nil
 }
 
-// Count returns how many samples an epoch has: those of whole batches.
+// Count returns the number of samples in an epoch: those of the full batches.
 func (o NoDuplicates) Count(n int) int {
 	if o.BatchSize < 1 {
 		return 0
@@ -62,10 +62,10 @@ func (o NoDuplicates) Indices(epoch, n int) (indices []int) {
 	return indices
 }
 
-// batches are whole batches of samples in this order, of so many samples at most. A sample that has a
-// value in common with its batch waits for the next one.
+// batches makes full batches from samples in this order, with at most most samples in all. A sample
+// that has a value in common with its batch waits for the next one.
 func (o NoDuplicates) batches(order []int, most int) (indices []int) {
-	next := make([]int, len(order)+1) // behind each place of the order the next that waits; 0 is in front
+	next := make([]int, len(order)+1) // linked list of waiting places, from 1; next[0] is its head, 0 its end
 	for i := range order {
 		next[i] = i + 1
 	}
@@ -84,7 +84,7 @@ func (o NoDuplicates) batches(order []int, most int) (indices []int) {
 				used[v] = true
 			}
 		}
-		if len(indices) < begin+o.BatchSize { // those that wait for this one may still make batches
+		if len(indices) < begin+o.BatchSize { // dropped; the samples still waiting may form batches
 			indices = indices[:begin]
 		}
 	}

@@ -28,8 +28,8 @@ func (s PythonShuffled) Indices(_, n int) []int {
 	return indices
 }
 
-// below returns a number in [0, n) as Python's random does: the upper bits of words, drawn again
-// while they are too large.
+// below returns a number in [0, n) as Python's random does: the upper bits of a draw, which is
+// repeated while they are too large.
 func below(g *mt19937.Source, n uint64) uint64 {
 	k := bits.Len64(n)
 	for {

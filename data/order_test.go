@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// goldenOrder is an entry of testdata/orders.json, see orders.py beside it.
+// goldenOrder is an entry of testdata/orders.json, written by orders.py next to it.
 type goldenOrder struct {
 	Seed     uint64
 	Epoch    int

@@ -57,7 +57,7 @@ func (w Weighted) Indices(epoch, n int) []int {
 	if n == 0 || w.Check(n) != nil {
 		return nil
 	}
-	ends, sum := make([]float64, n), 0.0 // where the part of each sample between 0 and 1 ends
+	ends, sum := make([]float64, n), 0.0 // cumulative weights, scaled to end at 1
 	for i, weight := range w.Weights {
 		sum += weight
 		ends[i] = sum

@@ -11,7 +11,7 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 )
 
-// TestWeightedIsPyTorchs has what torch 2.11 gives for
+// TestWeightedIsPyTorchs expects the result of torch 2.11 for
 //
 //	list(WeightedRandomSampler(weights, n, generator=torch.Generator().manual_seed(seed)))
 func TestWeightedIsPyTorchs(t *testing.T) {

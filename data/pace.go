@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// quick is the time below which a batch costs more to hand over from another goroutine than to make.
+// quick is the time below which making a batch costs less than passing it between goroutines.
 const quick = 50 * time.Microsecond
 
-// settled is how many quick batches, more than others, come before they are made where they are
-// used; as many others take that back.
+// settled is the score from which batches are made in line with their use: this many more quick
+// batches than slow ones. When the score is back at 0, workers make them again.
 const settled = 8
 
-// pace decides whether batches are made by goroutines ahead of their use or in line with it.
+// pace decides whether batches are made by workers, ahead of their use, or in line with it.
 type pace struct {
-	never bool         // workers were asked for, or samples may take any time
-	score atomic.Int32 // quick batches, less the others: from 0 to settled
+	never bool         // never in line: Workers or SampleTimeout is set, or samples are not in memory
+	score atomic.Int32 // quick batches minus slow ones, from 0 to settled
 	lined atomic.Bool
 }
 
 func (p *pace) inLine() bool { return p.lined.Load() }
 
-// begin is when a batch was begun, if that matters.
+// begin returns the current time, if the batch about to be made is to be timed.
 func (p *pace) begin() (t time.Time) {
 	if !p.never {
 		t = time.Now()
@@ -29,8 +29,8 @@ func (p *pace) begin() (t time.Time) {
 	return t
 }
 
-// end takes note of a batch that is made. Where several goroutines do so at once a note may be lost,
-// which does no harm.
+// end records how long a batch took. If several goroutines call it at once, a record may be lost,
+// which is harmless.
 func (p *pace) end(began time.Time) {
 	if p.never {
 		return
@@ -50,8 +50,8 @@ func (p *pace) end(began time.Time) {
 	}
 }
 
-// inMemory tells whether the samples of a data set lie in memory, so that to have one takes no time
-// that is worth a goroutine. A type of somebody else's may do anything.
+// inMemory reports whether the samples of a data set are in memory, so that loading one is too
+// quick to be worth a goroutine. It is false for types of other packages, which may do anything.
 func inMemory[S any](d Dataset[S]) bool {
 	switch d := d.(type) {
 	case Slice[S]:

@@ -13,10 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// upTo is a data set in memory.
+// upTo is a data set of the numbers below n in memory.
 func upTo(n int) Slice[int] { return Slice[int](Sequential{}.Indices(0, n)) }
 
-// In a bubble of synctest the clock stands still but for those who sleep.
+// In a synctest bubble time advances only while all goroutines are blocked, so only sleeping takes
+// time.
 func TestQuickBatchesAreMadeWhereTheyAreUsedAndSlowOnesAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := false
@@ -105,14 +106,14 @@ func TestOnlySamplesInMemoryAreHadInLine(t *testing.T) {
 	loaded := Func(3, func(i int) (int, error) { return i, nil })
 	mixed, err := Concat[int](slice, loaded)
 	require.NoError(t, err)
-	type own struct{ Slice[int] } // may have an At of its own
+	type own struct{ Slice[int] } // may override At
 	for _, d := range []Dataset[int]{loaded, mixed, Take[int](mixed, 1), own{slice},
 		Map[int](slice, func(i int) (int, error) { return i, nil })} {
 		assert.False(t, inMemory(d), "%T", d)
 	}
 }
 
-// lined is a loader that makes its batches in line from the first one on.
+// lined returns a loader that makes its batches in line from the first one on.
 func lined(t *testing.T, collate func([]int) ([]int, error), o LoaderOptions) *Loader[int, []int] {
 	t.Helper()
 	l, err := NewLoader(upTo(40), collate, o)
@@ -176,7 +177,7 @@ func TestACancelledEpochInLineEndsWithItsReason(t *testing.T) {
 func TestSamplesAreUsedAgainOnlyIfThatIsAllowed(t *testing.T) {
 	for _, reuse := range []bool{false, true} {
 		for _, workers := range []int{0, 2} {
-			var kept [][]int // what collate must not keep
+			var kept [][]int // slices that collate must not keep
 			o := LoaderOptions{BatchSize: 4, ReuseSamples: reuse}
 			l := lined(t, func(s []int) ([]int, error) { kept = append(kept, s); return slices.Clone(s), nil }, o)
 			if workers > 0 {
@@ -207,7 +208,7 @@ func TestALoaderOfQuickBatchesAllocatesNothingForThem(t *testing.T) {
 		copy(b, s)
 		return b, nil
 	}, LoaderOptions{BatchSize: 1, ReuseSamples: true})
-	l.pace.never = true // stays in line on a machine that is busy
+	l.pace.never = true // stays in line even on a busy machine
 	batches := func(skip int) float64 {
 		return testing.AllocsPerRun(20, func() {
 			for b, err := range l.Epoch(t.Context(), 0, skip) {

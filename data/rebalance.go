@@ -57,7 +57,7 @@ func (r BatchRebalance) Count(n int) int {
 	if r.DropLast || rest == 0 {
 		return n - rest
 	}
-	return n - rest + max(rest, groups) // fewer than there are batches are repeated
+	return n - rest + max(rest, groups) // if there are fewer than batches, some are repeated
 }
 
 // CountBatches implements [Batcher].
@@ -101,18 +101,18 @@ func (r BatchRebalance) Batches(epoch, n int, s Shard) [][]int {
 			samples = append(samples, order[i%n])
 		}
 		groups := r.balance(samples, size, world, slots)
-		for slot := range slots { // the costliest groups are the processes' first batches, and so on
+		for slot := range slots { // first, each process gets one of the costliest groups, and so on
 			batches = append(batches, groups[slot*world+s.Rank])
 		}
 	}
 	return batches
 }
 
-// samples is how many are behind one update.
+// samples returns the number of samples per update.
 func (r BatchRebalance) samples(world int) int { return r.BatchSize * max(1, r.Accumulate) * world }
 
-// balance divides samples into a group for each process and batch, from the costliest to the
-// cheapest.
+// balance divides samples into one group for each batch of each process, and returns the groups
+// from the costliest to the cheapest.
 func (r BatchRebalance) balance(samples []int, size, world, slots int) [][]int {
 	slices.SortStableFunc(samples, func(a, b int) int { return cmp.Compare(r.Lengths[b], r.Lengths[a]) })
 	d := &division{samples: samples, lengths: r.Lengths, world: world, counts: make([]int, world*slots),
@@ -137,17 +137,17 @@ func (r BatchRebalance) balance(samples []int, size, world, slots int) [][]int {
 	return ordered
 }
 
-// division are samples, the longest first, cut into consecutive groups.
+// division is a division of samples, sorted from the longest, into consecutive groups.
 type division struct {
 	samples []int
 	lengths []int // of all samples of the data set
 	world   int   // groups that are trained on at the same time
-	counts  []int // samples of each group
+	counts  []int // number of samples in each group
 	frozen  []bool
 }
 
-// search moves a sample at a time from the costliest group to the cheapest, and returns the counts
-// with the least spread of costs that it has come by.
+// search moves one sample at a time from the costliest group to the cheapest, and returns the
+// counts with the smallest spread of costs that it finds.
 func (d *division) search(limit int) []int {
 	best := slices.Clone(d.counts)
 	spread, any := 0.0, false
@@ -180,7 +180,7 @@ func (d *division) search(limit int) []int {
 	return best
 }
 
-// active is how many groups are not frozen.
+// active returns the number of groups that are not frozen.
 func (d *division) active() int {
 	n := 0
 	for _, f := range d.frozen {
@@ -191,8 +191,8 @@ func (d *division) active() int {
 	return n
 }
 
-// extremes are the costliest and the cheapest of the groups that are not frozen, the first of
-// equals; -1 if there is none.
+// extremes returns the costliest and the cheapest of the groups that are not frozen, the first of
+// equals; -1 if all are frozen.
 func (d *division) extremes(costs []float64) (high, low int) {
 	high, low = -1, -1
 	for i, c := range costs {
@@ -209,9 +209,9 @@ func (d *division) extremes(costs []float64) (high, low int) {
 	return high, low
 }
 
-// freeze leaves the groups that are trained on together with pivot out of the search, since pivot
-// is a single sample and can become no cheaper. Before, they take from the cheapest others what
-// they can without becoming costlier than pivot.
+// freeze excludes the groups that are trained on at the same time as pivot from the search, since
+// pivot has a single sample and cannot become cheaper. First, each of them takes samples from the
+// cheapest other groups as long as it does not become costlier than pivot.
 func (d *division) freeze(costs []float64, pivot int) {
 	ranking := byCost(costs)
 	begin := slices.Index(ranking, pivot) / d.world * d.world
@@ -245,7 +245,7 @@ func (d *division) freeze(costs []float64, pivot int) {
 	}
 }
 
-// costs are those of the groups.
+// costs returns the cost of each group.
 func (d *division) costs() []float64 {
 	costs, at := make([]float64, len(d.counts)), 0
 	for i, count := range d.counts {
@@ -260,7 +260,8 @@ func cost(samples, longest int) float64 {
 	return b*l + float64(0.001*b*l*l) // no fused multiply-add: Python has none
 }
 
-// byCost are the groups from the costliest on, equals as they stand.
+// byCost returns the indices of the groups from the costliest to the cheapest; equals keep their
+// order.
 func byCost(costs []float64) []int {
 	order := Sequential{}.Indices(0, len(costs))
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(costs[b], costs[a]) })

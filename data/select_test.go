@@ -16,7 +16,7 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 )
 
-// got is a data set or the reason why there is none.
+// got returns a function that returns the data set, or fails the test with the error.
 func got[S any](d data.Dataset[S], err error) func(testing.TB) (data.Dataset[S], error) {
 	return func(testing.TB) (data.Dataset[S], error) { return d, err }
 }
@@ -179,7 +179,7 @@ func TestCollectEndsWithTheFirstErrorAndWithItsContext(t *testing.T) {
 	}
 }
 
-// loads counts how often each sample was asked for.
+// loads returns a data set that counts how often each sample was loaded.
 func loads(n int) (data.Dataset[int], []atomic.Int64) {
 	counts := make([]atomic.Int64, n)
 	return data.Func(n, func(i int) (int, error) { counts[i].Add(1); return i, nil }), counts

@@ -7,12 +7,12 @@ import (
 	"github.com/gotrainer/gotrainer/internal/mt19937"
 )
 
-// sequence hands out the indices of an epoch in their order, each once it is wanted, so that the
-// first batch of a large data set does not wait for the last.
+// sequence returns the indices of an epoch in order, one per call, so that the first batch of a
+// large data set does not wait until the whole order is known.
 type sequence func() int
 
-// sequenceOf is what o visits, if that can be had index by index; else nil. It goes by the type
-// itself: one that embeds it may have an order of its own.
+// sequenceOf returns the order of an epoch as a sequence, or nil if o cannot be generated index by
+// index. It requires the exact type: a type that embeds it may have another order.
 func sequenceOf(o Order, epoch, n int) sequence {
 	switch o := o.(type) {
 	case Sequential:
@@ -26,12 +26,12 @@ func sequenceOf(o Order, epoch, n int) sequence {
 	return nil
 }
 
-// largePermutation is the number of items from which PyTorch draws another kind of permutation.
+// largePermutation is the number of items from which PyTorch uses another algorithm; see permute.
 const largePermutation = math.MaxUint32 / 20
 
-// permutation is [Permutation] index by index, of less than largePermutation. Its memory has four
-// bytes for each index, and pages of it that no draw has touched are not there yet: an index is
-// kept as how it differs from its place, which is zero at first.
+// permutation is [Permutation] index by index, for n less than largePermutation. It uses four bytes
+// of memory per index, and the operating system never allocates pages that no draw has touched: an
+// entry is the XOR of the index and its position, which is zero at first.
 func permutation(seed uint64, n int) sequence {
 	g := mt19937.New(uint32(seed))
 	moved := make([]uint32, n)
@@ -43,29 +43,29 @@ func permutation(seed uint64, n int) sequence {
 			j += int(g.Uint32() % uint32(n-i))
 		}
 		index := moved[j] ^ uint32(j)
-		moved[j] = moved[i] ^ uint32(i) ^ uint32(j) // the place i is not looked at again
+		moved[j] = moved[i] ^ uint32(i) ^ uint32(j) // position i is not read again
 		return int(index)
 	}
 }
 
-// sequenceIn hands out indices that are there already.
+// sequenceIn returns the given indices as a sequence.
 func sequenceIn(indices []int) sequence {
 	next := 0
 	return func() int { next++; return indices[next-1] }
 }
 
-// batches divides the indices of an epoch of so many, and leaves out the first batches that the
-// process would see. The function puts the next batch into the memory that it is given, or into more;
-// it returns nil after the last.
+// batches divides an epoch of total indices into batches. It returns a function that returns the
+// batches of this process one by one, without the first skip. The function writes each batch into
+// the slice it is given, growing it if necessary, and returns nil after the last.
 func (s Shard) batches(next sequence, total, size int, dropLast bool, skip int) func(into []int) []int {
 	world := max(1, s.WorldSize)
-	round := size * world // indices that are dealt out together
+	round := size * world // indices dealt out to all processes at a time
 	if s.SplitBatches {
 		round = size
 		size /= world
 	}
 	fill := world > 1 && !dropLast && !s.Uneven && total%round > 0
-	var begin []int // of the epoch, which fill up its end
+	var begin []int // first round of the epoch, which fills up the last
 	dealt := make([]int, 0, min(round, total))
 	at := 0
 	return func(into []int) []int {
@@ -79,7 +79,7 @@ func (s Shard) batches(next sequence, total, size int, dropLast bool, skip int) 
 			}
 			at += len(dealt)
 			if len(dealt) < round && dropLast {
-				return nil // not every process would have a whole one
+				return nil // not every process would get a full batch
 			}
 			for i := 0; fill && len(dealt) < round; i++ {
 				dealt = append(dealt, begin[i%len(begin)])

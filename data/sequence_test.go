@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What is drawn index by index is the order that is drawn at once, which is PyTorch's.
+// Drawing index by index gives the same order as drawing all at once, which is PyTorch's.
 func TestOrdersIndexByIndexAreTheirIndices(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 3000).Draw(t, "n")
@@ -27,7 +27,7 @@ func TestOrdersIndexByIndexAreTheirIndices(t *testing.T) {
 	})
 }
 
-// The same batches from everywhere, whichever way the order is had.
+// Batches are the same from any position, whichever way the order is computed.
 func TestBatchesIndexByIndexAreThoseOfTheWholeOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		world := rapid.IntRange(1, 4).Draw(t, "processes")
@@ -65,7 +65,7 @@ func TestBatchesIndexByIndexAreThoseOfTheWholeOrder(t *testing.T) {
 	})
 }
 
-// reversed is an order of its own that embeds one of ours.
+// reversed is a user-defined order that embeds one of this package.
 type reversed struct{ Sequential }
 
 func (r reversed) Indices(epoch, n int) []int {
@@ -81,7 +81,7 @@ func TestAnOrderThatEmbedsAnotherIsAsked(t *testing.T) {
 	assert.Equal(t, []int{2, 1}, l.Indices(0, 0))
 }
 
-// firstBatch is the first batch of an epoch and how many bytes were allocated for it.
+// firstBatch returns the first batch of an epoch and the number of bytes allocated for it.
 func firstBatch(t *testing.T, n int, o Order) (batch []int, allocated int64) {
 	t.Helper()
 	l, err := NewLoader(Func(n, func(i int) (int, error) { return i, nil }),

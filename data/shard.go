@@ -45,7 +45,7 @@ func (s Shard) check(batchSize int) error {
 	return nil
 }
 
-// count returns how many batches of an epoch of so many samples the process sees.
+// count returns the number of batches that this process sees in an epoch of that many samples.
 func (s Shard) count(samples, size int, dropLast bool) int {
 	full, world := samples/size, max(1, s.WorldSize)
 	rest := 0 // a short batch at the end
@@ -54,7 +54,7 @@ func (s Shard) count(samples, size int, dropLast bool) int {
 	}
 	switch {
 	case s.SplitBatches && s.Uneven && samples%size <= size/world*s.Rank:
-		return full // its piece of the short batch would be empty
+		return full // its part of the short batch would be empty
 	case s.SplitBatches:
 		return full + rest
 	case dropLast:

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// shardCase is what BatchSamplerShard hands out, by rank.
+// shardCase holds the batches of BatchSamplerShard by rank.
 type shardCase struct {
 	Samples      int       `json:"samples"`
 	BatchSize    int       `json:"batch_size"`
@@ -66,8 +66,8 @@ func TestShardsAreThoseOfAccelerate(t *testing.T) {
 	}
 }
 
-// A batch of all processes that is split is one of each that is smaller: so package
-// trainer/arguments takes split_batches.
+// Splitting a batch over the processes is the same as a smaller batch per process, which is how
+// package trainer/arguments implements split_batches.
 func TestSplitBatchesAreSmallerOnes(t *testing.T) {
 	for _, c := range shardCases(t) {
 		if c.SplitBatches {
@@ -83,7 +83,7 @@ func TestShardLeavesTheOrderAlone(t *testing.T) {
 	whole := slices.Clone(indices[:cap(indices)])
 	next := Shard{Rank: 1, WorldSize: 2}.batches(sequenceIn(indices), len(indices), 2, false, 0)
 	for batch := next(nil); batch != nil; batch = next(nil) {
-		batch[0] = -1 // whoever has a batch may change it
+		batch[0] = -1 // the consumer of a batch may change it
 	}
 	if !slices.Equal(indices[:cap(indices)], whole) {
 		t.Errorf("the order became %v, want %v", indices[:cap(indices)], whole)

@@ -33,7 +33,7 @@ type shuffledStream[S any] struct {
 }
 
 // window returns the number of the window that a sample is in and where it begins and ends. The
-// first window of a pass is cut short.
+// first window of a pass has a random length of at most size.
 func (w shuffledStream[S]) window(pass, at int) (number, begin, end int) {
 	first := 1 + int(mix(w.seed^mix(uint64(pass)))%uint64(w.size))
 	if at < first {
@@ -59,7 +59,7 @@ func (w shuffledStream[S]) Samples(pass, skip int) iter.Seq2[S, error] {
 		}
 		window := make([]place, 0, min(end-begin, 1024))
 		flush := func() bool {
-			// The pass and the window share the second word of the generator, mixed, as in Augment.
+			// The pass and the window share the second word of the seed, mixed as in Augment.
 			r := rand.New(rand.NewPCG(w.seed, mix(uint64(pass))^mix(^uint64(number))))
 			r.Shuffle(len(window), func(i, j int) { window[i], window[j] = window[j], window[i] })
 			for _, p := range window[min(skip, len(window)):] {
@@ -68,7 +68,7 @@ func (w shuffledStream[S]) Samples(pass, skip int) iter.Seq2[S, error] {
 				}
 			}
 			number, begin, end, skip = number+1, end, end+w.size, 0
-			clear(window) // what was given out can be freed
+			clear(window) // lets delivered samples be freed
 			window = window[:0]
 			return true
 		}

@@ -164,14 +164,14 @@ func (l *StreamLoader[S, B]) Pass(ctx context.Context, pass, skip int) iter.Seq2
 			return
 		}
 		ctx, cancel := context.WithCancel(ctx)
-		w := newWatch(1) // the one that reads
-		e := &ending{cancel: cancel, leave: func() error {
+		w := newWatch(1) // for the reader
+		e := &shutdown{cancel: cancel, leave: func() error {
 			return w.leave(l.options.Patience, func(int) string { return inPass(pass) })
 		}}
 		defer e.end() //nolint:errcheck // it was logged
 		jobs := l.start(ctx, w, pass, skip)
 		for ctx.Err() == nil {
-			// a stream that hangs sends nothing more: both waits heed the context
+			// A stream that hangs sends nothing more, so both waits also watch the context.
 			var r result[StreamBatch[B]]
 			select {
 			case job, more := <-jobs:
@@ -187,7 +187,7 @@ func (l *StreamLoader[S, B]) Pass(ctx context.Context, pass, skip int) iter.Seq2
 			case <-ctx.Done():
 			}
 			if ctx.Err() != nil && (r.err == nil || errors.Is(r.err, context.Cause(ctx))) {
-				// perhaps both were ready: a cancelled run gets no more work
+				// Both may have been ready: a cancelled run gets no more batches.
 				r = result[StreamBatch[B]]{err: e.cancelled(ctx)}
 			}
 			if !yield(r.batch, r.err) || r.err != nil {
@@ -201,20 +201,20 @@ func (l *StreamLoader[S, B]) Pass(ctx context.Context, pass, skip int) iter.Seq2
 // streamJob is one batch to be made; done takes its result and never blocks the worker.
 type streamJob[S, B any] struct {
 	slots []slot[S]
-	batch int // of this process, from 0 in its pass
-	first int // where the first sample stands in the pass
+	batch int // number of the batch in this process, from 0 in each pass
+	first int // position of the first sample in the pass
 	round int
 	done  chan result[StreamBatch[B]]
 }
 
-// slot is a place in a batch; it stays empty where the sample was bad, so that the batches can be
-// counted.
+// slot is a place in a batch. It stays empty if the sample was bad, so that bad samples do not
+// change the count of batches.
 type slot[S any] struct {
 	sample S
 	full   bool
 }
 
-// round returns how many samples are dealt out together.
+// round returns how many samples are dealt out to all processes at a time.
 func (l *StreamLoader[S, B]) round() int {
 	if s := l.options.Shard; !s.SplitBatches {
 		return l.options.BatchSize * max(1, s.WorldSize)
@@ -222,7 +222,8 @@ func (l *StreamLoader[S, B]) round() int {
 	return l.options.BatchSize
 }
 
-// fills is how many of the first samples may fill up the end of a pass, over and over.
+// fills returns how many of the first samples of a pass are kept to fill up its end, repeated if
+// necessary.
 func (l *StreamLoader[S, B]) fills() int {
 	if l.options.Shard.FullEnd {
 		return l.round()
@@ -230,8 +231,8 @@ func (l *StreamLoader[S, B]) fills() int {
 	return max(1, l.options.Shard.WorldSize)
 }
 
-// start starts the reader and the workers of a pass. The returned channel has the batches in order;
-// its capacity bounds how far they run ahead.
+// start starts the reader and the workers of a pass. The returned channel delivers the batches in
+// order; its capacity bounds how far they run ahead of their use.
 func (l *StreamLoader[S, B]) start(ctx context.Context, w *watch, pass, first int) <-chan streamJob[S, B] {
 	ordered := make(chan streamJob[S, B], l.options.Prefetch)
 	work := make(chan streamJob[S, B])
@@ -268,7 +269,7 @@ func (l *StreamLoader[S, B]) start(ctx context.Context, w *watch, pass, first in
 				return false
 			}
 		}
-		end := errGoexit // unless the stream returns
+		end := errGoexit // sent unless read returns
 		defer func() {
 			if end != nil {
 				send(streamJob[S, B]{}, end)
@@ -279,7 +280,7 @@ func (l *StreamLoader[S, B]) start(ctx context.Context, w *watch, pass, first in
 	return ordered
 }
 
-// read cuts the samples of a pass into batches. What it returns is the error that ends the pass.
+// read cuts the samples of a pass into batches. It returns the error that ends the pass, if any.
 func (l *StreamLoader[S, B]) read(ctx context.Context, place *atomic.Int64, pass, first int,
 	send func(streamJob[S, B], error) bool) (err error) {
 	defer func() {
@@ -287,14 +288,14 @@ func (l *StreamLoader[S, B]) read(ctx context.Context, place *atomic.Int64, pass
 			err = &PanicError{Value: p, Stack: debug.Stack()}
 		}
 	}()
-	var begin []slot[S] // of the pass, to fill up its end
+	var begin []slot[S] // first samples of the pass, to fill up its end
 	if shard := l.options.Shard; first > 0 && shard.WorldSize > 1 && !shard.Uneven && !l.options.DropLast {
 		if begin, err = l.begin(pass, l.fills()); err != nil {
 			return err
 		}
 	}
 	size := l.round()
-	slots := make([]slot[S], 0, min(size, 1<<12)) // a batch may be meant to be all that there is
+	slots := make([]slot[S], 0, min(size, 1<<12)) // BatchSize may be huge, for all samples in one batch
 	deal := func(index int) bool {
 		if begin == nil {
 			begin = slots[:min(l.fills(), len(slots))]
@@ -307,20 +308,20 @@ func (l *StreamLoader[S, B]) read(ctx context.Context, place *atomic.Int64, pass
 	index := first * size
 	place.Store(int64(index) + 1)
 	defer place.Store(0)
-	var last error // what the stream has ended with if no sample follows
+	var last error // the error that ends the pass if no sample follows
 	for sample, e := range l.stream.Samples(pass, index) {
 		place.Store(0)
 		if ctx.Err() != nil {
 			return nil
 		}
-		if last, err = l.bad(pass, index, e); err != nil {
+		if last, err = l.handleBad(pass, index, e); err != nil {
 			return err
 		}
 		slots = append(slots, slot[S]{sample, e == nil})
 		if index++; len(slots) == size && !deal(index) {
 			return nil
 		}
-		place.Store(int64(index) + 1) // the stream is asked for the next one
+		place.Store(int64(index) + 1) // the next sample is being read
 	}
 	if last == nil && len(slots) > 0 && !l.options.DropLast {
 		deal(index)
@@ -328,8 +329,8 @@ func (l *StreamLoader[S, B]) read(ctx context.Context, place *atomic.Int64, pass
 	return last
 }
 
-// partOf is what a process gets of the samples that are dealt out together, and where it stands
-// among them.
+// partOf returns the part of a round of samples that this process gets, and its position in the
+// round.
 func partOf[T any](s Shard, all, begin []T, size int) (part []T, at int) {
 	world := max(1, s.WorldSize)
 	switch {
@@ -351,9 +352,10 @@ func partOf[T any](s Shard, all, begin []T, size int) (part []T, at int) {
 	return all[at:min(at+size, len(all))], at
 }
 
-// bad asks what to do about a sample that could not be read; of one that was, err is nil. If the
-// pass may go on, last is the error that it ends with if the stream ends here.
-func (l *StreamLoader[S, B]) bad(pass, index int, err error) (last, failed error) {
+// handleBad calls BadSample if a sample could not be read, that is, if err is not nil. The error
+// failed ends the pass. The error last ends it only if no sample follows, since the stream was then
+// cut short.
+func (l *StreamLoader[S, B]) handleBad(pass, index int, err error) (last, failed error) {
 	if err == nil {
 		return nil, nil
 	}
@@ -366,11 +368,11 @@ func (l *StreamLoader[S, B]) bad(pass, index int, err error) (last, failed error
 
 func inPass(pass int) string { return fmt.Sprintf("pass %d of the stream", pass) }
 
-// begin reads the first n samples of a pass again, for one that is begun in its middle.
+// begin reads the first n samples of a pass, for a pass that is resumed in the middle.
 func (l *StreamLoader[S, B]) begin(pass, n int) (slots []slot[S], err error) {
 	var last error
 	for sample, e := range l.stream.Samples(pass, 0) {
-		if last, err = l.bad(pass, len(slots), e); err != nil {
+		if last, err = l.handleBad(pass, len(slots), e); err != nil {
 			return nil, err
 		}
 		if slots = append(slots, slot[S]{sample, e == nil}); len(slots) == n {
@@ -380,8 +382,8 @@ func (l *StreamLoader[S, B]) begin(pass, n int) (slots []slot[S], err error) {
 	return slots, last
 }
 
-// do collates one batch and hands it over, even if the collate function ends the goroutine. It
-// returns memory that the next one may have.
+// do collates one batch and sends its result, even if the collate function ends the goroutine. It
+// returns a slice that the next batch may reuse.
 func (l *StreamLoader[S, B]) do(pass int, j streamJob[S, B], memory []S) []S {
 	samples := memory[:0]
 	if cap(samples) < len(j.slots) {

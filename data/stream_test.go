@@ -20,8 +20,8 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 )
 
-// counting is an endless stream of the numbers from 0 on, the same in each pass, that may go wrong
-// at one of them.
+// counting is an endless stream of the numbers from 0, the same in each pass, which may fail at one
+// of them.
 func counting(n int, at func(i int) error) data.Stream[int] {
 	return data.StreamFunc[int](func(_, skip int) iter.Seq2[int, error] {
 		return func(yield func(int, error) bool) {
@@ -40,7 +40,7 @@ func counting(n int, at func(i int) error) data.Stream[int] {
 
 func keep(samples []int) ([]int, error) { return samples, nil }
 
-// TestABatchOfEverything: a batch size that is far above the number of samples takes no memory.
+// TestABatchOfEverything tests that a batch size far above the number of samples takes no memory.
 func TestABatchOfEverything(t *testing.T) {
 	everything := data.LoaderOptions{BatchSize: math.MaxInt}
 	stream, err := data.NewStreamLoader(counting(5, nil), keep, everything)
@@ -137,11 +137,11 @@ func TestAStreamIsReadOnlySoFarAhead(t *testing.T) {
 			break
 		}
 	}
-	// 10 used, 3 in the channel, one in the hands of the worker and one of the reader.
+	// 10 used, 3 in the channel, one held by the worker and one by the reader.
 	if n := read.Load(); n > 2*(10+3+3) {
 		t.Errorf("%d samples were read for 10 batches of 2", n)
 	}
-	// one that has said that it is done is counted until it has gone
+	// a finished goroutine is still counted until it has exited
 	for try := 0; runtime.NumGoroutine() > before; try++ {
 		if try == 1000 {
 			t.Fatalf("%d goroutines before, %d after", before, runtime.NumGoroutine())
@@ -176,7 +176,7 @@ func TestWhatGoesWrongInAStream(t *testing.T) {
 		stream  data.Stream[int]
 		collate func([]int) ([]int, error)
 		bad     func(int, error) error
-		want    string // batches, and the text of the error
+		want    string // batches and the error text
 	}{
 		{"an error comes after the batches before it", atFive, keep, nil, "[0 1] [2 3] data: sample 5 (pass 0 of the " +
 			"stream): cause"},
@@ -229,7 +229,7 @@ func TestWhatGoesWrongInAStream(t *testing.T) {
 	}
 }
 
-// endsAt is a stream of the numbers from 0 on that ends with an error in the place of n.
+// endsAt is a stream of the numbers from 0 that ends with an error instead of n.
 func endsAt(n int, err error) data.Stream[int] {
 	return data.StreamFunc[int](func(_, skip int) iter.Seq2[int, error] {
 		return func(yield func(int, error) bool) {

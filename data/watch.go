@@ -18,22 +18,24 @@ var ErrSampleTimeout = errors.New("it took longer than LoaderOptions.SampleTimeo
 // the loader had to end, and that the loader stopped waiting for.
 var ErrNeverReturned = errors.New("it was still being loaded when the loader ended, and was abandoned")
 
-// watch knows what the goroutines of an epoch are at, and waits for their end.
+// watch knows which samples the goroutines of an epoch are loading, and waits for the goroutines to
+// end.
 type watch struct {
 	workers sync.WaitGroup
-	started bool           // there were any
-	loading []atomic.Int64 // of each worker: the sample that it loads and one, or 0
+	started bool           // run was called
+	loading []atomic.Int64 // for each worker, the index of the sample it is loading plus one, or 0
 }
 
 func newWatch(workers int) *watch { return &watch{loading: make([]atomic.Int64, workers)} }
 
-// run has f run by a goroutine that is waited for.
+// run runs f in a goroutine that wait waits for.
 func (w *watch) run(f func()) {
 	w.started = true
 	w.workers.Go(f)
 }
 
-// wait returns once all goroutines have ended, or after a while the samples that did not return.
+// wait waits until all goroutines have ended. If they have not within patience, it returns the
+// samples that are still being loaded.
 func (w *watch) wait(patience time.Duration) (held []int, ended bool) {
 	done := make(chan struct{})
 	go func() {
@@ -55,8 +57,8 @@ func (w *watch) wait(patience time.Duration) (held []int, ended bool) {
 	return held, false
 }
 
-// leave waits for the goroutines of an epoch whose context was cancelled. It says so where it gives
-// up, and returns that as an error too.
+// leave waits for the goroutines of an epoch whose context was cancelled. If it gives up, it logs
+// and returns an error that names the samples.
 func (w *watch) leave(patience time.Duration, describe func(i int) string) error {
 	if !w.started {
 		return nil
@@ -77,15 +79,15 @@ func (w *watch) leave(patience time.Duration, describe func(i int) string) error
 	return err
 }
 
-// ending leaves an epoch, once.
-type ending struct {
+// shutdown cancels an epoch and waits for its goroutines, once.
+type shutdown struct {
 	cancel context.CancelFunc
 	leave  func() error
 	done   bool
 	held   error
 }
 
-func (e *ending) end() error {
+func (e *shutdown) end() error {
 	if !e.done {
 		e.done = true
 		e.cancel()
@@ -94,9 +96,9 @@ func (e *ending) end() error {
 	return e.held
 }
 
-// cancelled is the error of an epoch whose context was cancelled. The goroutines are waited for
-// first, so that it names what holds them.
-func (e *ending) cancelled(ctx context.Context) error {
+// cancelled returns the error of an epoch whose context was cancelled. It waits for the goroutines
+// first, so that the error names samples that have not returned.
+func (e *shutdown) cancelled(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	if held := e.end(); held != nil {
 		return fmt.Errorf("%w; %w", cause, held)
@@ -104,7 +106,7 @@ func (e *ending) cancelled(ctx context.Context) error {
 	return cause
 }
 
-// sample loads one sample within its time.
+// sample loads one sample, within SampleTimeout if that is set.
 func (l *Loader[S, B]) sample(ctx context.Context, epoch, i int) (S, error) {
 	if limit := l.options.SampleTimeout; limit > 0 {
 		return l.sampleWithin(ctx, limit, epoch, i)
@@ -127,7 +129,7 @@ func (l *Loader[S, B]) sampleWithin(ctx context.Context, limit time.Duration, ep
 	var none S
 	select {
 	case r := <-done:
-		if r.err != nil && ctx.Err() != nil { // the data set has heeded its context
+		if r.err != nil && ctx.Err() != nil { // the data set returned because its context ended
 			return none, context.Cause(ctx)
 		}
 		return r.batch, r.err

@@ -14,25 +14,25 @@ import (
 	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
-// sampleSize is how much of a file the Hub wants to see before it says how to send it.
+// sampleSize is how many bytes of a file the Hub needs to decide how it is to be sent.
 const sampleSize = 512
 
-// addition is a file on its way into a commit.
+// addition is a file to be added by a commit.
 type addition struct {
 	path     string // in the repository
-	file     string // "" when content holds it
+	file     string // "" if content is set
 	content  []byte
 	size     int64
 	modified time.Time
 	sample   []byte
 
-	large   bool   // goes through LFS
-	ignored bool   // .gitignore says no
-	remote  string // sum of what the branch has under this name; "" for nothing
-	sum     string // SHA-256 of a large file, git's SHA-1 of another
+	large   bool   // stored in LFS
+	ignored bool   // excluded by .gitignore
+	remote  string // sum of the branch's file of this name; "" if there is none
+	sum     string // SHA-256 of a large file, git's SHA-1 of others
 }
 
-// newAddition looks at a file without reading all of it.
+// newAddition prepares a file without reading all of it.
 func newAddition(c Change) (*addition, error) {
 	a := &addition{path: c.Path, file: c.File, content: c.Content, size: int64(len(c.Content))}
 	if c.File == "" {
@@ -55,10 +55,10 @@ func newAddition(c Change) (*addition, error) {
 	return a, nil
 }
 
-// errChanged is a file that somebody wrote to while it was being pushed.
+// errChanged is the error about a file that was written to while it was being pushed.
 var errChanged = errors.New("the file changed while it was being pushed; push a folder that nobody writes to")
 
-// open returns the content. It fails if the file is not as it was when the push began.
+// open opens the content. It fails if the file has changed since the push began.
 func (a *addition) open() (io.ReaderAt, io.Closer, error) {
 	if a.file == "" {
 		return bytes.NewReader(a.content), io.NopCloser(nil), nil
@@ -88,7 +88,7 @@ func (a *addition) read() ([]byte, error) {
 	return content, nil
 }
 
-// hash computes the sum under which the Hub knows the content.
+// hash computes the sum by which the Hub identifies the content.
 func (a *addition) hash(ctx context.Context) error {
 	r, closer, err := a.open()
 	if err != nil {

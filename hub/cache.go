@@ -22,12 +22,12 @@ import (
 
 // store is the part of the cache that belongs to one repository, in the layout of Python's client:
 //
-//	models--me--bert/refs/main                      the commit that main was at when it was last asked for
+//	models--me--bert/refs/main                      the commit of main when it was last requested
 //	models--me--bert/trees/<commit>.json            the listing of a commit
 //	models--me--bert/blobs/<etag>                   content, named by its SHA-256 or git's SHA-1
 //	models--me--bert/blobs/<etag>.incomplete        a download that was interrupted
 //	models--me--bert/snapshots/<commit>/<path>      links to blobs, or the files themselves where there are no links
-//	models--me--bert/.no_exist/<commit>/<path>      files that were asked for and are not there
+//	models--me--bert/.no_exist/<commit>/<path>      requested files that do not exist
 //	.locks/models--me--bert/<etag>.lock             held while a blob is fetched
 //
 // Everything is written through root, so nothing can be written outside the cache.
@@ -35,11 +35,11 @@ type store struct {
 	dir    string // of the cache
 	folder string // of the repository, in it
 	root   *os.Root
-	links  atomic.Bool // false once a symbolic link could not be made
+	links  atomic.Bool // false once a symbolic link could not be created
 	logger *slog.Logger
 }
 
-// openStore opens the cache and makes it if there is none.
+// openStore opens the cache, and creates it if necessary.
 func (c *conn) openStore(r repository) (*store, error) {
 	if err := os.MkdirAll(c.cache, 0o777); err != nil {
 		return nil, fmt.Errorf("hub: cannot make the cache's folder: %w; HF_HUB_CACHE or Client.CacheDir names another",
@@ -61,19 +61,19 @@ func (s *store) in(parts ...string) string {
 	return filepath.FromSlash(path.Join(append([]string{s.folder}, parts...)...))
 }
 
-// snapshot is the folder of a commit's files, as an absolute path.
+// snapshot returns the absolute path of the folder with a commit's files.
 func (s *store) snapshot(commit string) string {
 	return filepath.Join(s.dir, s.in("snapshots", commit))
 }
 
-// has reports whether a file of a commit is in the cache. It follows links, wherever the user may
-// have moved the blobs to.
+// has reports whether a file of a commit is in the cache. It follows links, since the user may have
+// moved the blobs elsewhere.
 func (s *store) has(commit, name string) bool {
 	info, err := os.Stat(filepath.Join(s.snapshot(commit), filepath.FromSlash(name)))
 	return err == nil && info.Mode().IsRegular()
 }
 
-// ref returns the commit that a branch or tag was at when it was last seen; a commit is itself.
+// ref returns the commit of a branch or tag when it was last seen; for a commit, the commit itself.
 func (s *store) ref(revision string) (string, bool) {
 	if commitPattern.MatchString(revision) {
 		return revision, true
@@ -83,7 +83,7 @@ func (s *store) ref(revision string) (string, bool) {
 	return commit, err == nil && commitPattern.MatchString(commit)
 }
 
-// setRef notes which commit a branch or tag is at.
+// setRef records the commit of a branch or tag.
 func (s *store) setRef(revision, commit string) error {
 	if old, ok := s.ref(revision); ok && old == commit {
 		return nil
@@ -91,7 +91,7 @@ func (s *store) setRef(revision, commit string) error {
 	return s.write(s.in("refs", revision), []byte(commit))
 }
 
-// setMissing notes that a commit has no such file.
+// setMissing records that a commit has no such file.
 func (s *store) setMissing(commit, name string) error {
 	return s.write(s.in(".no_exist", commit, name), nil)
 }
@@ -102,7 +102,8 @@ func (s *store) isMissing(commit, name string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// write replaces a small file in one step, so that other processes see the old or the new one.
+// write replaces a small file atomically, so that other processes see either the old or the new
+// one.
 func (s *store) write(name string, content []byte) error {
 	err := s.root.MkdirAll(filepath.Dir(name), 0o777)
 	if err == nil {
@@ -120,24 +121,25 @@ func (s *store) write(name string, content []byte) error {
 	return nil
 }
 
-// tag marks the folder as a cache for programs that make backups.
+// tag marks the folder as a cache directory, so that backup programs skip it.
 func (s *store) tag() {
 	f, err := s.root.OpenFile("CACHEDIR.TAG", os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
-		return // it is there, or cannot be made: either way no reason to stop
+		return // it exists or cannot be created; neither matters
 	}
 	defer f.Close()
 	_, _ = io.WriteString(f, "Signature: 8a477f597d28d172789f06886806bc55\n# This file is a cache directory tag. See "+
 		"https://bford.info/cachedir/\n")
 }
 
-// lock takes the lock of a blob, which Python's client takes too.
+// lock takes the lock of a blob, the same that Python's client uses.
 func (s *store) lock(ctx context.Context, etag string) (unlock func(), err error) {
 	folder := filepath.Join(".locks", s.folder)
 	if err := s.root.MkdirAll(folder, 0o777); err != nil {
 		return nil, fmt.Errorf("hub: cannot make the cache's folder of locks: %w", err)
 	}
-	// Others who share the cache need the file too: their umask decides, as with all of the cache.
+	// Other users may share the cache, so as for all its files, only the umask restricts
+	// permissions.
 	l := flock.New(filepath.Join(s.dir, folder, etag+".lock"), flock.SetPermissions(0o666))
 	switch _, err := tryLock(ctx, l); {
 	case err == nil:
@@ -145,8 +147,8 @@ func (s *store) lock(ctx context.Context, etag string) (unlock func(), err error
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.ENOLCK):
-		// Two processes that fetch the same file may then disturb each other: what comes of it has
-		// a wrong sum, and is fetched again.
+		// Two processes that fetch the same file may then corrupt it; its checksum detects this,
+		// and it is fetched again.
 		s.logger.WarnContext(ctx,
 			"hub: the cache's file system cannot lock files, so nothing keeps two processes from "+
 				"fetching the same one", "cache", s.dir, "reason", err.Error())
@@ -163,11 +165,11 @@ func (s *store) lock(ctx context.Context, etag string) (unlock func(), err error
 	}
 }
 
-// turns keep two goroutines of this process from fetching the same blob where files cannot be
-// locked: files of equal content have one blob.
+// turns keeps goroutines of this process from fetching the same blob at the same time if files
+// cannot be locked; files with the same content share a blob.
 var turns sync.Map // map[path of the lock]chan struct{}
 
-// lockForTests replaces the system's locks when it is set in a context.
+// lockForTests is the context key of an error that tests make tryLock return.
 type lockForTests struct{}
 
 // tryLock waits for a lock.
@@ -178,8 +180,8 @@ func tryLock(ctx context.Context, l *flock.Flock) (bool, error) {
 	return l.TryLockContext(ctx, 50*time.Millisecond)
 }
 
-// link makes a blob appear in a snapshot: by a relative symbolic link, or else by moving the blob
-// there if it was fetched for this, by copying it if not.
+// link puts a blob into a snapshot: by a relative symbolic link or, without links, by moving the
+// blob if it was just fetched (fresh) and copying it otherwise.
 func (s *store) link(commit, name, etag string, fresh bool) error {
 	pointer, blob := s.in("snapshots", commit, name), s.in("blobs", etag)
 	if err := s.root.MkdirAll(filepath.Dir(pointer), 0o777); err != nil {
@@ -193,7 +195,7 @@ func (s *store) link(commit, name, etag string, fresh bool) error {
 				return nil
 			}
 			if !errors.Is(err, fs.ErrExist) {
-				s.links.Store(false) // Windows without the right to make links, or a file system that has none
+				s.links.Store(false) // no permission to create links (Windows), or a file system without links
 				break
 			}
 			info, err := s.root.Lstat(pointer)
@@ -201,7 +203,7 @@ func (s *store) link(commit, name, etag string, fresh bool) error {
 			if s.has(commit, name) && (link || !fresh) {
 				return nil // another goroutine or process was first
 			}
-			_ = s.root.Remove(pointer) // a link to a blob that was deleted, or an older copy of the file itself
+			_ = s.root.Remove(pointer) // a dangling link, or an older copy of the file
 		}
 	}
 	temporary := pointer + "." + rand.Text()[:8] + ".tmp"

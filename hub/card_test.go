@@ -14,7 +14,8 @@ import (
 	"github.com/gotrainer/gotrainer/hub/hubtest"
 )
 
-// fromPython is testdata/card.json, made by card.py with transformers' TrainingSummary.
+// fromPython is the content of testdata/card.json, written by card.py with transformers'
+// TrainingSummary.
 type fromPython struct {
 	Transformers string
 	Cases        map[string]struct {

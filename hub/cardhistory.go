@@ -40,7 +40,7 @@ func (c *ModelCard) addLogs(logs []Values) {
 			last = i
 		}
 		if _, ok := entry.Get("train_runtime"); ok && end == len(logs) {
-			end = i // what comes after training is no row of the table
+			end = i // evaluations after training are not rows of the table
 		}
 	}
 	if last < 0 {
@@ -67,7 +67,7 @@ func (c *ModelCard) addLogs(logs []Values) {
 	}
 }
 
-// historyRow is an evaluation as a row of the table.
+// historyRow returns an evaluation as a row of the table.
 func historyRow(training any, entry Values) Values {
 	epoch, _ := entry.Get("epoch")
 	step, _ := entry.Get("step")
@@ -85,8 +85,7 @@ func historyRow(training any, entry Values) Values {
 	return row
 }
 
-// capitalized joins words, each with a capital first letter and small others, as Python's
-// capitalize makes them.
+// capitalized joins words, each capitalized as by Python's str.capitalize.
 func capitalized(words []string) string {
 	out := make([]string, len(words))
 	for i, w := range words {
@@ -98,8 +97,8 @@ func capitalized(words []string) string {
 	return strings.Join(out, " ")
 }
 
-// orderedObject reads a JSON object of plain values in the order of its keys, which a Go map would
-// lose. Numbers with a point or an exponent are floats.
+// orderedObject reads a JSON object and keeps the order of its keys, which a Go map would lose.
+// Numbers with a point or an exponent become floats.
 func orderedObject(raw []byte) (Values, error) {
 	decoder := json.NewDecoder(bytes.NewReader(raw))
 	decoder.UseNumber()
@@ -125,7 +124,7 @@ func orderedObject(raw []byte) (Values, error) {
 				return nil, err
 			}
 		}
-		name, _ := key.(string) // a key is a string, or Token has failed
+		name, _ := key.(string) // keys are strings: Token has checked that
 		out = append(out, Value{name, value})
 	}
 	return out, nil

@@ -10,8 +10,8 @@ import (
 	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
-// markdownTable writes rows as transformers does: columns as wide as their widest cell, every one
-// centred. A row may lack columns that others have.
+// markdownTable writes a table as transformers does: columns are centered and as wide as their
+// widest cell. A row may lack columns that others have.
 func markdownTable(rows []Values) string {
 	if len(rows) == 0 {
 		return ""
@@ -56,10 +56,10 @@ func markdownTable(rows []Values) string {
 	return out.String()
 }
 
-// cell keeps a text from breaking the table.
+// cell escapes characters that would break the table.
 func cell(s string) string { return strings.NewReplacer("|", `\|`, "\r", "", "\n", " ").Replace(s) }
 
-// number widens any number to int64 or float64, and leaves everything else.
+// number converts a number to int64 or float64, and returns other values unchanged.
 func number(v any) any {
 	switch n := v.(type) {
 	case int:
@@ -72,7 +72,7 @@ func number(v any) any {
 	return v
 }
 
-// rounded prints a value for people: numbers with more than four decimals get four.
+// rounded formats a value for display: numbers with more than four decimals are rounded to four.
 func rounded(v any) string {
 	text := pythonString(v)
 	if f, ok := number(v).(float64); ok {
@@ -83,7 +83,7 @@ func rounded(v any) string {
 	return text
 }
 
-// pythonString prints a value as Python's str does.
+// pythonString formats a value as Python's str does.
 func pythonString(v any) string {
 	switch n := number(v).(type) {
 	case nil:

@@ -37,7 +37,7 @@ type Client struct {
 	Log        *slog.Logger // for retries and fallbacks; nil means slog.Default
 }
 
-// conn is a client with every choice made, for the length of one call.
+// conn is a client with all settings resolved, for one call.
 type conn struct {
 	endpoint *url.URL
 	base     string // the endpoint without a slash at its end
@@ -57,10 +57,10 @@ type conn struct {
 	now   func() time.Time
 }
 
-// sleepForTests replaces the pauses between tries when it is set in a context.
+// sleepForTests is the context key of a function that replaces the pauses between retries in tests.
 type sleepForTests struct{}
 
-// connect makes the choices that the fields leave to the environment.
+// connect resolves the settings, taking those not set in the fields from the environment.
 func (c *Client) connect(ctx context.Context) (*conn, error) {
 	base := strings.TrimRight(cmp.Or(c.Endpoint, os.Getenv("HF_ENDPOINT"), DefaultEndpoint), "/")
 	endpoint, err := url.Parse(base)
@@ -109,13 +109,13 @@ func (c *Client) connect(ctx context.Context) (*conn, error) {
 		out.workers = 8
 	}
 	if out.log == nil {
-		out.log = slog.Default() // which takes the warnings to standard error
+		out.log = slog.Default() // which writes warnings to standard error
 	}
 	client := *http.DefaultClient
 	if c.HTTPClient != nil {
 		client = *c.HTTPClient
 	}
-	// conn follows them, and decides who sees the token
+	// conn follows redirects itself, to decide which servers get the token
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	out.http = &client
 	out.agent = "gotrainer-hub"

@@ -96,7 +96,7 @@ func (c *conn) commit(ctx context.Context, r repository, branch string, changes 
 	return c.postCommit(ctx, r, branch, changed, deletions, o, m)
 }
 
-// sortChanges checks the changes and parts them.
+// sortChanges checks the changes and separates additions from deletions.
 func sortChanges(changes []Change) (additions []*addition, deletions []string, err error) {
 	seen := map[string]bool{}
 	for _, change := range changes {
@@ -148,10 +148,11 @@ func (c *conn) branchHead(ctx context.Context, r repository, branch string, unch
 		Unchanged: unchanged}, nil
 }
 
-// preuploadBatch is how many files the Hub takes in one question.
+// preuploadBatch is the maximum number of files in a request to the Hub.
 const preuploadBatch = 256
 
-// preupload asks how each file is to be sent, and what the branch has under its name.
+// preupload asks the Hub how each file is to be sent, and for the sum of the branch's file of that
+// name.
 func (c *conn) preupload(ctx context.Context, r repository, branch string, additions []*addition) error {
 	type file struct {
 		Path   string `json:"path"`
@@ -208,8 +209,8 @@ func (c *conn) preupload(ctx context.Context, r repository, branch string, addit
 	return nil
 }
 
-// postCommit sends the commit. When an answer was lost it looks whether the commit was made before
-// it sends it again.
+// postCommit sends the commit. If the answer was lost, it checks whether the commit was made before
+// sending it again.
 func (c *conn) postCommit(ctx context.Context, r repository, branch string, additions []*addition, deletions []string,
 	o CommitOptions, m *meter) (*Commit, error) {
 	header := map[string]string{"summary": o.Message, "description": o.Description}
@@ -246,7 +247,7 @@ func (c *conn) postCommit(ctx context.Context, r repository, branch string, addi
 	again := false
 	err := c.retry(ctx, func() (bool, error) {
 		if again {
-			if yes, err := c.landed(ctx, r, branch, additions, deletions); err != nil {
+			if yes, err := c.isCommitted(ctx, r, branch, additions, deletions); err != nil {
 				return false, err
 			} else if yes {
 				landed, err = c.branchHead(ctx, r, branch, false)
@@ -279,8 +280,8 @@ func (c *conn) postCommit(ctx context.Context, r repository, branch string, addi
 	return &Commit{ID: answer.CommitOID, URL: answer.CommitURL, RepoID: r.id}, nil
 }
 
-// landed reports whether the branch is in the state that a commit would bring about.
-func (c *conn) landed(ctx context.Context, r repository, branch string, additions []*addition,
+// isCommitted reports whether the branch is already in the state after the commit.
+func (c *conn) isCommitted(ctx context.Context, r repository, branch string, additions []*addition,
 	deletions []string) (bool, error) {
 	asked := make([]*addition, len(additions))
 	for i, a := range additions {
@@ -307,7 +308,8 @@ func (c *conn) landed(ctx context.Context, r repository, branch string, addition
 	}), nil
 }
 
-// commitBody is the JSON lines of a commit. Files are read while they are sent, one at a time.
+// commitBody builds the JSON lines of a commit. Files are only read when they are sent, one at a
+// time.
 type commitBody struct {
 	parts []func() (io.Reader, error)
 	size  int64
@@ -331,7 +333,7 @@ func (b *commitBody) line(key string, value any) error {
 func (b *commitBody) file(a *addition) {
 	name, err := json.Marshal(a.path)
 	if err != nil {
-		name = []byte(`""`) // a string always has a form in JSON
+		name = []byte(`""`) // cannot happen: any string can be marshaled
 	}
 	b.text(`{"key":"file","value":{"path":` + string(name) + `,"encoding":"base64","content":"`)
 	b.parts = append(b.parts, func() (io.Reader, error) {
@@ -347,7 +349,7 @@ func (b *commitBody) file(a *addition) {
 
 func (b *commitBody) reader() (io.Reader, error) { return &lazyReader{rest: b.parts}, nil }
 
-// lazyReader joins readers that are opened when their turn comes.
+// lazyReader concatenates readers, each opened only when it is needed.
 type lazyReader struct {
 	now  io.Reader
 	rest []func() (io.Reader, error)

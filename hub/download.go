@@ -18,8 +18,8 @@ import (
 	"strings"
 )
 
-// piece is how much is read at once: little enough to be forgotten, enough to keep a fast line
-// busy.
+// piece is the size of a read: small enough for memory not to matter, large enough for a fast
+// connection.
 const piece = 1 << 20
 
 // download fetches the content of one file.
@@ -30,12 +30,12 @@ type download struct {
 	commit string
 	name   string
 	etag   string // normalized
-	size   int64  // -1 when the Hub does not say
-	force  bool   // fetch it though it is there
+	size   int64  // -1 if unknown
+	force  bool   // fetch it even if it is cached
 	meter  *meter
 }
 
-// run brings the file into the snapshot: from the cache if its blob is there, else from the Hub.
+// run puts the file into the snapshot: from its blob if that is cached, otherwise from the Hub.
 func (d *download) run(ctx context.Context) error {
 	if err := checkName(d.name); err != nil {
 		return err
@@ -71,7 +71,7 @@ func (d *download) run(ctx context.Context) error {
 	return nil
 }
 
-// fetch makes the blob. What an earlier download left is used, and thrown away when its sum is
+// fetch downloads the blob. It resumes a partial download, and discards it if the checksum is
 // wrong.
 func (d *download) fetch(ctx context.Context, blob string) error {
 	partial := blob + ".incomplete"
@@ -87,7 +87,7 @@ func (d *download) fetch(ctx context.Context, blob string) error {
 			break
 		}
 		if !errors.Is(err, ErrChecksum) {
-			return err // what is there stays, for the next try
+			return err // the partial file stays for the next try
 		}
 		_ = d.root.Remove(partial)
 		d.meter.set(d.name, 0)
@@ -99,7 +99,7 @@ func (d *download) fetch(ctx context.Context, blob string) error {
 	}
 	err := d.root.Rename(partial, blob)
 	if errors.Is(err, fs.ErrNotExist) && d.hasBlob(blob) {
-		return nil // another process has fetched it too, and was first
+		return nil // another process has also fetched it, and was first
 	}
 	if err != nil {
 		return fmt.Errorf("cannot finish the file: %w", err)
@@ -107,14 +107,14 @@ func (d *download) fetch(ctx context.Context, blob string) error {
 	return nil
 }
 
-// hasBlob follows links, as has does.
+// hasBlob reports whether a blob is cached. Like has, it follows links.
 func (d *download) hasBlob(blob string) bool {
 	info, err := os.Stat(filepath.Join(d.dir, blob))
 	return err == nil && info.Mode().IsRegular()
 }
 
-// transfer fetches what is missing of the partial file, however often the connection breaks, and
-// checks the whole. It returns how much an earlier download had left.
+// transfer fetches the missing part of the partial file, however often the connection breaks, and
+// checks the whole file. It returns the size that an earlier download had left.
 func (d *download) transfer(ctx context.Context, partial string) (have int64, err error) {
 	f, err := d.root.OpenFile(partial, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
@@ -154,13 +154,13 @@ func (d *download) transfer(ctx context.Context, partial string) (have int64, er
 	if err := sum.check(done); err != nil {
 		return have, err
 	}
-	if err := f.Sync(); err != nil { // a crash of the machine must not leave a name without its content
+	if err := f.Sync(); err != nil { // a crash of the machine must not leave the final name with partial content
 		return have, fmt.Errorf("cannot write to the cache: %w", err)
 	}
 	return have, nil
 }
 
-// receive makes one request for the rest of the file and writes what comes.
+// receive makes one request for the rest of the file and writes what it receives.
 func (d *download) receive(ctx context.Context, f *os.File, done *int64, sum *checksum) error {
 	r := request{
 		method: http.MethodGet,
@@ -184,7 +184,7 @@ func (d *download) receive(ctx context.Context, f *os.File, done *int64, sum *ch
 			return fmt.Errorf("the server answers %d with the range %q instead of the bytes from %d on",
 				resp.StatusCode, resp.Header.Get("Content-Range"), *done)
 		}
-		*done, *sum = 0, newSum(d.etag, d.size) // it sends the whole file
+		*done, *sum = 0, newSum(d.etag, d.size) // the server sends the whole file
 		if err := f.Truncate(0); err != nil {
 			return fmt.Errorf("cannot write to the cache: %w", err)
 		}
@@ -200,7 +200,7 @@ func (d *download) receive(ctx context.Context, f *os.File, done *int64, sum *ch
 			if _, err := f.WriteAt(buffer[:n], *done); err != nil {
 				return fmt.Errorf("cannot write to the cache: %w", err)
 			}
-			_, _ = sum.Write(buffer[:n]) // a sum cannot fail
+			_, _ = sum.Write(buffer[:n]) // a hash cannot fail
 			*done += int64(n)
 			d.meter.set(d.name, *done)
 		}
@@ -211,7 +211,7 @@ func (d *download) receive(ctx context.Context, f *os.File, done *int64, sum *ch
 			return err
 		}
 	}
-	if d.size >= 0 && *done < d.size { // an end that looks proper, but too early: a proxy that lost its own connection
+	if d.size >= 0 && *done < d.size { // a regular end, but too early: a proxy may have lost its connection
 		return &networkError{bare(resp.Request.URL), io.ErrUnexpectedEOF}
 	}
 	return nil
@@ -231,16 +231,16 @@ func rangeStart(header string) int64 {
 	return int64(n)
 }
 
-// checksum is the sum that an etag stands for.
+// checksum computes and checks the sum in an etag.
 type checksum struct {
-	hash hash.Hash // nil when the etag is no sum
+	hash hash.Hash // nil if the etag is not a checksum
 	want string
 	size int64
 }
 
-// newSum starts the sum of a file: SHA-256 for a large one, git's SHA-1 of a blob for others. The
-// latter begins with the size, so without it there is nothing to check. Etags of other lengths,
-// which mirrors of the Hub give, are names only.
+// newSum starts the checksum of a file: SHA-256 for a large file, git's SHA-1 of a blob for others.
+// The latter includes the size, so it cannot be checked if the size is unknown. Etags of other
+// lengths, as from mirrors of the Hub, are not checksums.
 func newSum(etag string, size int64) checksum {
 	c := checksum{want: etag, size: size}
 	switch {
@@ -260,7 +260,7 @@ func (c checksum) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// check compares the sum and the size with what the Hub said.
+// check compares the checksum and the size with those from the Hub.
 func (c checksum) check(size int64) error {
 	if c.size >= 0 && size != c.size {
 		return fmt.Errorf("it has %d bytes, the Hub says %d: %w", size, c.size, ErrChecksum)

@@ -15,7 +15,7 @@ import (
 // HF_ENDPOINT gives another.
 const DefaultEndpoint = "https://huggingface.co"
 
-// isTrue reads a switch as Python's client does.
+// isTrue parses a boolean variable as Python's client does.
 func isTrue(value string) bool {
 	switch strings.ToUpper(value) {
 	case "1", "ON", "YES", "TRUE":
@@ -24,8 +24,8 @@ func isTrue(value string) bool {
 	return false
 }
 
-// expand replaces ~ and $NAME at the start of and in a path. An unknown name stays as it is, as
-// with Python's expandvars.
+// expand replaces ~ at the start of a path and $NAME in it. As in Python's expandvars, unknown
+// names are unchanged.
 func expand(path string) string {
 	if rest, ok := strings.CutPrefix(path, "~"); ok && (rest == "" || os.IsPathSeparator(rest[0])) {
 		if home, err := os.UserHomeDir(); err == nil {
@@ -40,7 +40,7 @@ func expand(path string) string {
 	})
 }
 
-// homeDir is HF_HOME: where the token and the cache are.
+// homeDir returns HF_HOME or its default, the folder of the token and the cache.
 func homeDir() (string, error) {
 	if dir := os.Getenv("HF_HOME"); dir != "" {
 		return expand(dir), nil

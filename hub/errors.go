@@ -38,7 +38,7 @@ type Error struct {
 	RequestID string // for questions to the Hub's support; may be empty
 
 	wait   string // Retry-After and the like
-	commit string // X-Repo-Commit: which commit lacks the file
+	commit string // X-Repo-Commit: the commit that lacks the file
 }
 
 // Error describes the request and the response.
@@ -81,8 +81,8 @@ func (e *Error) Unwrap() error {
 	return nil
 }
 
-// failure reads what the Hub says in an answer of 400 or more. A server that repeats the token, as
-// some do for people who debug, gets it replaced.
+// failure makes an Error from a response of status 400 or more. It redacts the token, which some
+// servers repeat for debugging.
 func failure(method string, resp *http.Response, token Secret) *Error {
 	e := &Error{
 		Method: method, URL: bare(resp.Request.URL), Status: resp.StatusCode,
@@ -124,7 +124,7 @@ func (e *Error) temporary() bool {
 	return false
 }
 
-// networkError is a request that got no answer, or half of one.
+// networkError is the error of a request that got no response, or only part of one.
 type networkError struct {
 	url string
 	err error
@@ -134,7 +134,7 @@ func (e *networkError) Error() string { return fmt.Sprintf("%s: %v", e.url, e.er
 
 func (e *networkError) Unwrap() []error { return []error{ErrUnreachable, e.err} }
 
-// bare prints an address without user, query and fragment.
+// bare returns an address without user, query and fragment.
 func bare(u *url.URL) string {
 	return (&url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}).String()
 }

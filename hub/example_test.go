@@ -14,7 +14,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// testHub is a Hub with one model and a client of it.
+// testHub returns a Hub with one model, and a client for it.
 func testHub() (*hubtest.Server, *hub.Client) {
 	server, err := hubtest.New()
 	if err != nil {
@@ -93,8 +93,8 @@ func ExampleNewSecret() {
 	// Output: *** *** ***
 }
 
-// A run uploads its model at every save, in the background, and its last checkpoint to continue from
-// elsewhere.
+// A run uploads its model at every save, in the background, and its last checkpoint, so that it can
+// be resumed elsewhere.
 func ExamplePusher() {
 	server, client := testHub()
 	defer server.Close()

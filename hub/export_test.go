@@ -15,7 +15,7 @@ func WithoutLocks(ctx context.Context, err error) context.Context {
 	return context.WithValue(ctx, lockForTests{}, err)
 }
 
-// What the tests of this package look at.
+// Internals that the tests use.
 var (
 	CheckName   = checkName
 	ParseTree   = parseTree
@@ -35,7 +35,7 @@ func Match(glob, name string) (bool, error) {
 	return p.match(name), err
 }
 
-// ParseRepoID checks the name of a repository and returns its folder in the cache.
+// ParseRepoID validates the name of a repository and returns its folder in the cache.
 func ParseRepoID(id string) (string, error) {
 	r, err := parseRepo(Model, id)
 	if err != nil {

@@ -115,13 +115,13 @@ func (c *conn) fetch(ctx context.Context, s *store, r repository, revision strin
 	return repo, nil
 }
 
-// resolve finds the commit of a revision and its listing. Of a commit that is known, the Hub is
-// asked nothing: it cannot have changed.
+// resolve returns the commit of a revision and its listing. It makes no request for a commit whose
+// listing is cached, since a commit never changes.
 func (c *conn) resolve(ctx context.Context, s *store, r repository, revision string) (string, []Entry, error) {
 	commit := revision
 	if !commitPattern.MatchString(revision) {
 		ask := c
-		if _, known := s.ref(revision); known { // with something to fall back on, a Hub that is down is not waited for
+		if _, known := s.ref(revision); known { // do not retry if there is a cached state to fall back on
 			quick := *c
 			quick.retries = 0
 			ask = &quick
@@ -156,7 +156,7 @@ func (c *conn) resolve(ctx context.Context, s *store, r repository, revision str
 	return commit, entries, nil
 }
 
-// cached returns the state that the cache has of a revision, if nothing that is wanted is missing.
+// cached returns the cached state of a revision, if no wanted file is missing.
 func (s *store) cached(r repository, revision string, wanted filter) (*Repo, error) {
 	commit, ok := s.ref(revision)
 	if !ok {
@@ -192,7 +192,8 @@ func names(entries []Entry) []string {
 	return out
 }
 
-// each runs do for 0..n-1 in a few goroutines, and returns the first error once all have stopped.
+// each calls do for 0 to n-1 in several goroutines, and returns the first error after all have
+// stopped.
 func (c *conn) each(ctx context.Context, n int, do func(context.Context, int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

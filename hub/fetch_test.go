@@ -43,7 +43,7 @@ func TestFetchLaysOutTheCacheAsPythonDoes(t *testing.T) {
 		t.Errorf("refs/main = %q, want %s without a line end", ref, commit)
 	}
 	link, err := os.Readlink(repo.Path("onnx/config.json"))
-	// git hash-object of {}
+	// the git blob id of {}
 	if want := "../../../blobs/9e26dfeeb6e641a33dae4961196235bdb965b21b"; err != nil || link != want {
 		t.Errorf("onnx/config.json links to %q, %v; want %q", link, err, want)
 	}
@@ -139,7 +139,7 @@ func TestAnInterruptedDownloadGoesOnInTheNextProcess(t *testing.T) {
 func TestCancellingStopsAFetchAndKeepsWhatCame(t *testing.T) {
 	w := newWorld(t)
 	w.model("me/bert")
-	// without it a fast answer could be whole before it is cancelled
+	// without the fault a fast response could be complete before it is canceled
 	w.Inject(hubtest.Fault{CDN: true, DropAfter: 1 << 20, Times: -1})
 	stop := errors.New("stop")
 	ctx, cancel := context.WithCancelCause(w.ctx)
@@ -275,13 +275,13 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-// errAny stands for an error of any kind.
+// errAny stands for any error.
 var errAny = errors.New("any error")
 
 func TestASilentConnectionIsGivenUp(t *testing.T) {
 	w := newWorld(t)
 	_, files := w.model("me/bert")
-	w.client.Timeout, w.client.Retries = 50*time.Millisecond, 1000 // a busy machine may be as silent
+	w.client.Timeout, w.client.Retries = 50*time.Millisecond, 1000 // on a busy machine other requests may time out too
 	w.Inject(hubtest.Fault{CDN: true, Delay: time.Hour})
 	repo, err := w.client.Fetch(w.ctx, "me/bert", nil)
 	if err != nil {
@@ -537,7 +537,8 @@ func TestForceFetchesAgain(t *testing.T) {
 	same(t, repo.Dir, files)
 }
 
-// A snapshot may hold a file itself: it was made where links cannot be, or copied from there.
+// A snapshot may contain a file instead of a link if it was made, or copied from, where links are
+// unavailable.
 func TestForceReplacesADamagedFileThatIsNoLink(t *testing.T) {
 	w := newWorld(t)
 	_, files := w.model("me/bert")
@@ -609,7 +610,7 @@ func TestAWrongEtagIsRefused(t *testing.T) {
 	}
 }
 
-// TestAListingWithoutEndIsGivenUp: each page of it leads to another one.
+// TestAListingWithoutEndIsGivenUp covers a listing whose every page links to another one.
 func TestAListingWithoutEndIsGivenUp(t *testing.T) {
 	page := 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

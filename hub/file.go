@@ -47,7 +47,7 @@ func (c *Client) File(ctx context.Context, repoID, name string, o *FetchOptions)
 	return filepath.Join(store.snapshot(commit), filepath.FromSlash(name)), nil
 }
 
-// metadata is what the Hub says about a file before it sends it.
+// metadata is the Hub's information about a file in response headers.
 type metadata struct {
 	commit, etag string
 	size         int64
@@ -91,8 +91,8 @@ func (c *conn) file(ctx context.Context, s *store, r repository, revision, name 
 	return m.commit, d.run(ctx)
 }
 
-// head asks for the commit, the etag and the size of a file. The Hub's own answer has them: the
-// server that it redirects to for large files is not asked.
+// head requests the commit, the etag and the size of a file. They are in the Hub's own response, so
+// it does not follow the redirect for large files to another server.
 func (c *conn) head(ctx context.Context, s *store, r repository, revision, name string) (metadata, error) {
 	var m metadata
 	address := c.base + r.files() + "/resolve/" + url.PathEscape(revision) + "/" + escapePath(name)

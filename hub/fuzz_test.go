@@ -11,8 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/hub"
 )
 
-// FuzzCheckName looks for a name that passes and leaves the folder by the rules of some operating
-// system.
+// FuzzCheckName looks for an accepted name that is outside the folder by the rules of some
+// operating system.
 func FuzzCheckName(f *testing.F) {
 	for _, s := range []string{"a/b", "../a", `a\b`, "C:a", "/a", "a/../b", "a//b", ".", "\x00", "a/.. /b", "con"} {
 		f.Add(s)

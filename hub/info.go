@@ -40,7 +40,7 @@ type Entry struct {
 	SHA256 string // of a large file; "" for a file in git
 }
 
-// etag is the name of the file's content in the cache.
+// etag returns the name of the file's content in the cache.
 func (e Entry) etag() string {
 	if e.SHA256 != "" {
 		return e.SHA256
@@ -64,7 +64,7 @@ type Refs struct {
 	Tags     map[string]string
 }
 
-// at fills in the defaults of a call's repository and revision.
+// at checks a call's repository and revision, and fills in their defaults.
 func at(id string, o *RepoOptions) (repository, string, error) {
 	if o == nil {
 		o = &RepoOptions{}
@@ -77,7 +77,7 @@ func at(id string, o *RepoOptions) (repository, string, error) {
 	return r, revision, checkRevision(revision)
 }
 
-// reach is what a call on a repository begins with.
+// reach resolves the client, repository and revision of a call.
 func (c *Client) reach(ctx context.Context, id string, o *RepoOptions) (*conn, repository, string, error) {
 	r, revision, err := at(id, o)
 	if err != nil {
@@ -126,7 +126,7 @@ func (c *Client) List(ctx context.Context, repoID string, o *RepoOptions) ([]Ent
 	return entries, nil
 }
 
-// maxPages bounds a listing, which a server could continue for ever. A page of the Hub has 1000
+// maxPages limits a listing, which a server could continue forever. A page of the Hub has 1000
 // files.
 const maxPages = 4096
 
@@ -184,7 +184,7 @@ func (c *conn) list(ctx context.Context, r repository, revision string) ([]Entry
 	return entries, nil
 }
 
-// nextPage returns the address that a Link header calls the next one, or "".
+// nextPage returns the address with rel="next" in Link headers, or "".
 func nextPage(headers []string) string {
 	for _, h := range headers {
 		for h != "" {
@@ -266,8 +266,8 @@ func (c *conn) whoAmI(ctx context.Context) (*Account, error) {
 	return a, nil
 }
 
-// quietly closes what was only read.
+// quietly closes a reader, ignoring errors.
 func quietly(c io.Closer) { _ = c.Close() }
 
-// drain reads a little of a body that is not wanted, so that its connection can be used again.
+// drain reads up to 64 KiB of an unneeded body, so that its connection can be reused.
 func drain(body io.Reader) { _, _ = io.CopyN(io.Discard, body, 64<<10) }

@@ -13,18 +13,18 @@ import (
 	"sync"
 )
 
-// lfsHeaders are those of the protocol git-lfs.
+// lfsHeaders are the headers of the git-lfs protocol.
 var lfsHeaders = map[string]string{"Accept": "application/vnd.git-lfs+json",
 	"Content-Type": "application/vnd.git-lfs+json"}
 
-// lfsAction is where something has to be sent. The header of an upload in parts has the size of a
-// part and an address for each.
+// lfsAction is the address for an upload or its verification. The header of a multipart upload has
+// the size of a part and an address for each part.
 type lfsAction struct {
 	Href   string            `json:"href"`
 	Header map[string]string `json:"header"`
 }
 
-// lfsObject is an object of a batch, and what to do with it: nothing if the Hub has it.
+// lfsObject is an object of a batch with the requested actions: none if the Hub already has it.
 type lfsObject struct {
 	OID     string `json:"oid"`
 	Size    int64  `json:"size"`
@@ -38,14 +38,14 @@ type lfsObject struct {
 	} `json:"error,omitempty"`
 }
 
-// uploadLarge sends the large files that the Hub has not got.
+// uploadLarge sends the large files that the Hub does not have.
 func (c *conn) uploadLarge(ctx context.Context, r repository, branch string, additions []*addition, m *meter) error {
 	byOID := map[string]*addition{}
 	var large []*addition
 	for _, a := range additions {
 		if !a.large {
 			m.expect(a.path, a.size)
-		} else if byOID[a.sum] == nil { // two files of the same content are one object
+		} else if byOID[a.sum] == nil { // two files with the same content are one object
 			byOID[a.sum] = a
 			large = append(large, a)
 		} else {
@@ -94,7 +94,7 @@ func (c *conn) uploadLarge(ctx context.Context, r repository, branch string, add
 	})
 }
 
-// lfsBatch asks where to send objects.
+// lfsBatch asks the Hub where to send objects.
 func (c *conn) lfsBatch(ctx context.Context, r repository, branch string, additions []*addition) ([]lfsObject, error) {
 	type ref struct {
 		Name string `json:"name"`
@@ -135,8 +135,8 @@ func (c *conn) lfsBatch(ctx context.Context, r repository, branch string, additi
 	return answer.Objects, nil
 }
 
-// lfsRequest is a POST of the protocol git-lfs. An address that begins with the public Hub's name
-// is that of the endpoint, if this is a mirror.
+// lfsRequest returns a POST request of the git-lfs protocol. In addresses, it replaces the public
+// Hub by the endpoint, which may be a mirror.
 func (c *conn) lfsRequest(href string, body []byte, signed bool) request {
 	if rest, ok := strings.CutPrefix(href, DefaultEndpoint+"/"); ok {
 		href = c.base + "/" + rest
@@ -147,7 +147,7 @@ func (c *conn) lfsRequest(href string, body []byte, signed bool) request {
 	}
 }
 
-// uploadObject sends one object, whole or in parts as the Hub asks.
+// uploadObject sends one object, whole or in parts, as the Hub requests.
 func (c *conn) uploadObject(ctx context.Context, a *addition, to lfsAction, m *meter) error {
 	file, closer, err := a.open()
 	if err != nil {
@@ -197,8 +197,7 @@ func (c *conn) uploadObject(ctx context.Context, a *addition, to lfsAction, m *m
 	return c.do(ctx, c.lfsRequest(to.Href, body, true), nil)
 }
 
-// partAddresses returns the addresses of the parts in their order: the header's keys that are
-// numbers.
+// partAddresses returns the addresses of the parts in order; their keys in the header are numbers.
 func partAddresses(header map[string]string, size, chunk int64) ([]string, error) {
 	type numbered struct {
 		number  int
@@ -222,14 +221,14 @@ func partAddresses(header map[string]string, size, chunk int64) ([]string, error
 	return addresses, nil
 }
 
-// put sends a piece of a file to a signed address and returns the etag that it got there.
+// put sends a part of a file to a signed address and returns its etag.
 func (c *conn) put(ctx context.Context, name, href string, file io.ReaderAt, offset, size int64, m *meter) (etag string,
 	err error) {
-	var last *counted
+	var last *countedReader
 	r := request{method: http.MethodPut, url: href, signed: true, size: size}
 	r.body = func() (io.Reader, error) {
-		last.undo() // what a try that failed had sent
-		last = &counted{Reader: io.NewSectionReader(file, offset, size), name: name, meter: m}
+		last.undo() // the bytes that a failed try had sent
+		last = &countedReader{Reader: io.NewSectionReader(file, offset, size), name: name, meter: m}
 		return last, nil
 	}
 	err = c.do(ctx, r, func(resp *http.Response) error {
@@ -240,9 +239,9 @@ func (c *conn) put(ctx context.Context, name, href string, file io.ReaderAt, off
 	return etag, err
 }
 
-// counted tells the meter what was read of it, until it is undone: the transport may read on for a
-// moment after its try has failed.
-type counted struct {
+// countedReader reports the bytes read to the meter, until it is undone: the transport may still read for
+// a moment after a try has failed.
+type countedReader struct {
 	io.Reader
 	name  string
 	meter *meter
@@ -252,7 +251,7 @@ type counted struct {
 	undone bool
 }
 
-func (r *counted) Read(p []byte) (int, error) {
+func (r *countedReader) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -263,7 +262,7 @@ func (r *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (r *counted) undo() {
+func (r *countedReader) undo() {
 	if r == nil {
 		return
 	}

@@ -35,9 +35,9 @@ func (c *Client) Login(ctx context.Context, token Secret) (*Account, error) {
 	return account, nil
 }
 
-// writePrivate replaces a file in one step. Nobody but the user can read it at any moment.
+// writePrivate replaces a file atomically. Only the user can read it at any time.
 func writePrivate(path, content string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".token-") // made with the rights 0600
+	f, err := os.CreateTemp(filepath.Dir(path), ".token-") // created with mode 0600
 	if err != nil {
 		return err
 	}

@@ -20,10 +20,10 @@ import (
 	"github.com/gotrainer/gotrainer/internal/leaks"
 )
 
-// token is the canary: no log, error or file may have it.
+// token is the canary: no log, error or file may contain it.
 const token = "hf_CANARYcanaryCANARYcanary"
 
-// TestMain keeps the tests from the settings and the cache of whoever runs them.
+// TestMain isolates the tests from the user's settings and cache.
 func TestMain(m *testing.M) {
 	for _, e := range os.Environ() {
 		if name, _, _ := strings.Cut(e, "="); strings.HasPrefix(name, "HF_") || strings.HasPrefix(name, "HUGGING") ||
@@ -44,8 +44,8 @@ func TestMain(m *testing.M) {
 	os.Exit(leaks.Check(code))
 }
 
-// world is a Hub, a client of it that logs into a buffer and does not wait between tries, and what
-// it would have waited.
+// world is a Hub with a client that logs to a buffer and does not wait between retries, but records
+// the waiting times.
 type world struct {
 	*hubtest.Server
 	client *hub.Client
@@ -85,7 +85,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// model makes a public repository with a small file, one in a folder and a large one.
+// model creates a public repository with a small file, one in a folder and a large one.
 func (w *world) model(id string) (commit string, files map[string][]byte) {
 	w.CreateRepo(hubtest.Model, id, hubtest.Public)
 	files = map[string][]byte{
@@ -97,7 +97,7 @@ func (w *world) model(id string) (commit string, files map[string][]byte) {
 	return w.Commit(hubtest.Model, id, "main", files), files
 }
 
-// count returns how many requests had this method and this part of a path.
+// count returns how many requests had this method and a path that contains part.
 func (w *world) count(method, part string) int {
 	n := 0
 	for _, r := range w.Requests() {
@@ -108,7 +108,7 @@ func (w *world) count(method, part string) int {
 	return n
 }
 
-// ranges returns the Range headers of the requests whose path has a part.
+// ranges returns the Range headers of the requests whose path contains part.
 func (w *world) ranges(part string) (out []string) {
 	for _, r := range w.Requests() {
 		if strings.Contains(r.Path, part) {
@@ -127,7 +127,7 @@ func noise(seed uint64, n int) []byte {
 	return out
 }
 
-// same compares the files of a folder with what they should be.
+// same compares the files of a folder with the expected ones.
 func same(t *testing.T, dir string, want map[string][]byte) {
 	t.Helper()
 	for name, content := range want {
@@ -156,7 +156,7 @@ func tree(t *testing.T, dir string) []string {
 	return names
 }
 
-// noCanary looks for the token in every file of a folder.
+// noCanary checks that no file of a folder contains the token.
 func noCanary(t *testing.T, dir string) {
 	t.Helper()
 	for _, name := range tree(t, dir) {
@@ -167,7 +167,7 @@ func noCanary(t *testing.T, dir string) {
 	}
 }
 
-// write makes a folder of files.
+// write creates a folder with files.
 func write(t *testing.T, dir string, files map[string][]byte) string {
 	t.Helper()
 	for name, content := range files {

@@ -60,7 +60,7 @@ func (c *conn) createRepo(ctx context.Context, r repository, o CreateOptions) er
 		case http.StatusConflict:
 			return nil
 		case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden:
-			// A token may write to a repository without the right to create one.
+			// A token may have the permission to write to a repository but not to create one.
 			if _, found := c.info(ctx, r, DefaultRevision); found == nil && answer.Status != http.StatusUnauthorized {
 				return nil
 			}
@@ -119,7 +119,7 @@ func (c *Client) DeleteBranch(ctx context.Context, repoID, branch string, o *Rep
 	})
 }
 
-// name checks the new name before it changes anything.
+// name checks the name of a branch or tag before it makes the change.
 func (c *Client) name(ctx context.Context, repoID, name string, o *RepoOptions, what string, do func(*conn, repository,
 	string) error) error {
 	if err := checkRevision(name); err != nil {
@@ -128,7 +128,7 @@ func (c *Client) name(ctx context.Context, repoID, name string, o *RepoOptions, 
 	return c.change(ctx, repoID, o, what, do)
 }
 
-// change runs one call that changes a repository.
+// change makes a call that changes a repository.
 func (c *Client) change(ctx context.Context, repoID string, o *RepoOptions, what string, do func(*conn, repository,
 	string) error) error {
 	conn, r, revision, err := c.reach(ctx, repoID, o)

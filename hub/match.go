@@ -10,8 +10,8 @@ import (
 // patterns is a compiled list of wildcards.
 type patterns []*regexp.Regexp
 
-// compilePatterns compiles wildcards as Python's client reads them: fnmatch's, where * crosses
-// slashes, and "folder/" means all below it.
+// compilePatterns compiles wildcards as Python's client interprets them: by fnmatch, where * also
+// matches slashes, and "folder/" means everything below it.
 func compilePatterns(globs []string) (patterns, error) {
 	var out patterns
 	for _, g := range globs {
@@ -33,7 +33,7 @@ func (p patterns) match(name string) bool {
 	return slices.ContainsFunc(p, func(r *regexp.Regexp) bool { return r.MatchString(name) })
 }
 
-// filter is what a call's Allow and Ignore let through.
+// filter selects files by Allow and Ignore of a call.
 type filter struct{ allow, ignore patterns }
 
 func newFilter(allow, ignore []string) (filter, error) {
@@ -73,7 +73,7 @@ func translate(glob string) string {
 				end++
 			}
 			if end >= len(runes) {
-				out.WriteString(`\[`) // no bracket closes it: it stands for itself
+				out.WriteString(`\[`) // without a closing bracket, it is literal
 				continue
 			}
 			out.WriteString(class(runes[i+1 : end]))
@@ -86,8 +86,8 @@ func translate(glob string) string {
 	return out.String()
 }
 
-// class turns the inside of a bracket into a regular expression. A range whose ends are the wrong
-// way round matches nothing.
+// class turns the inside of a bracket expression into a regular expression. A reversed range
+// matches nothing.
 func class(inside []rune) string {
 	negated := len(inside) > 0 && inside[0] == '!'
 	if negated {

@@ -28,8 +28,8 @@ var (
 	etagPattern   = pattern{1, 200, regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)}
 )
 
-// pattern is a form that is bounded in length. A regular expression with the bounds in it has a
-// state for each character, and is compiled in every program that links this package.
+// pattern is a regular expression with limits for the length. Limits inside the expression would
+// need a state for each character, and it is compiled in every program that links this package.
 type pattern struct {
 	least, most int // bytes
 	form        *regexp.Regexp
@@ -40,7 +40,7 @@ func (p pattern) MatchString(s string) bool {
 	return len(s) >= p.least && len(s) <= p.most && p.form.MatchString(s)
 }
 
-// repository is a checked name of a repository.
+// repository is the validated name of a repository.
 type repository struct {
 	kind Type
 	id   string
@@ -69,10 +69,10 @@ func parseRepo(kind Type, id string) (repository, error) {
 	return repository{kind, id}, nil
 }
 
-// api is the path of the repository's API.
+// api returns the path of the repository's API.
 func (r repository) api() string { return "/api/" + string(r.kind) + "s/" + r.id }
 
-// files is the path in front of /resolve.
+// files returns the path before /resolve.
 func (r repository) files() string {
 	if r.kind == Model {
 		return "/" + r.id
@@ -80,7 +80,7 @@ func (r repository) files() string {
 	return "/" + string(r.kind) + "s/" + r.id
 }
 
-// folder is the repository's name in the cache.
+// folder returns the repository's folder name in the cache.
 func (r repository) folder() string {
 	return string(r.kind) + "s--" + strings.ReplaceAll(r.id, "/", "--")
 }
@@ -102,8 +102,8 @@ func escapePath(name string) string {
 	return strings.Join(parts, "/")
 }
 
-// checkName refuses file names that could leave the folder they are put into, by the rules of any
-// operating system: a cache written on Linux may be read on Windows. Names come from the server, so
+// checkName refuses file names that could escape from their folder, by the rules of any operating
+// system, since a cache written on Linux may be read on Windows. Names come from the server, so
 // they are not trusted.
 func checkName(name string) error {
 	reason := ""
@@ -141,8 +141,8 @@ func checkName(name string) error {
 
 func isLetter(b byte) bool { return 'a' <= b|0x20 && b|0x20 <= 'z' }
 
-// checkRevision refuses names of branches and tags that git would not allow or that would leave the
-// cache's folder refs.
+// checkRevision refuses names of branches and tags that git does not allow or that could escape
+// from the cache's folder refs.
 func checkRevision(revision string) error {
 	if err := checkName(revision); err != nil || strings.ContainsAny(revision, " ~^:?*[") {
 		return fmt.Errorf("hub: %.200q cannot be the name of a branch, tag or commit: %w", revision, ErrName)

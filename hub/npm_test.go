@@ -13,11 +13,11 @@ import (
 	"github.com/gotrainer/gotrainer/hub"
 )
 
-// npmFolder names a folder whose node_modules has @huggingface/hub.
+// npmFolder is the variable that names a folder whose node_modules contains @huggingface/hub.
 const npmFolder = "GOTRAINER_NPM_HUB"
 
-// TestTheNPMClientWorksWithTheTestHub has a second judge of hubtest's honesty, and of what Go
-// pushed.
+// TestTheNPMClientWorksWithTheTestHub checks hubtest, and what the Go client pushed, against
+// another official client.
 func TestTheNPMClientWorksWithTheTestHub(t *testing.T) {
 	folder := os.Getenv(npmFolder)
 	if folder == "" {

@@ -8,7 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestPatternsAreTheHubs compares them with what they mean, bounds within the expression.
+// TestPatternsAreTheHubs compares the hand-written matchers with the regular expressions that they
+// implement.
 func TestPatternsAreTheHubs(t *testing.T) {
 	for expression, p := range map[string]pattern{
 		`^([A-Za-z0-9_]|[A-Za-z0-9_][A-Za-z0-9_.-]{0,94}[A-Za-z0-9_])$`: repoPattern,

@@ -12,7 +12,7 @@ type Progress struct {
 	Files, AllFiles   int   // number of files that are finished, and of all files
 }
 
-// meter adds up what several goroutines move. Its methods may be called on a nil meter.
+// meter sums up the progress of several goroutines. Its methods may be called on a nil meter.
 type meter struct {
 	mu     sync.Mutex
 	report func(Progress)
@@ -28,7 +28,7 @@ func newMeter(report func(Progress), files int) *meter {
 	return &meter{report: report, now: Progress{AllFiles: files}, done: map[string]int64{}, totals: map[string]int64{}}
 }
 
-// expect notes a file that has to be moved.
+// expect adds a file to be transferred.
 func (m *meter) expect(file string, size int64) {
 	if m == nil {
 		return
@@ -41,7 +41,8 @@ func (m *meter) expect(file string, size int64) {
 	}
 }
 
-// set notes how much of a file is there. It may be less than before: a broken part is sent again.
+// set records how many bytes of a file are done. The number may be less than before if a part is
+// sent again.
 func (m *meter) set(file string, done int64) {
 	if m == nil {
 		return
@@ -51,7 +52,7 @@ func (m *meter) set(file string, done int64) {
 	m.move(file, done-m.done[file])
 }
 
-// add notes that more of a file is there.
+// add records n more bytes of a file.
 func (m *meter) add(file string, n int64) {
 	if m == nil {
 		return
@@ -71,7 +72,7 @@ func (m *meter) move(file string, n int64) {
 	m.report(m.now)
 }
 
-// finish notes that a file is done, or that there was nothing to do for it.
+// finish records that a file is done, or that nothing had to be done for it.
 func (m *meter) finish(file string) {
 	if m == nil {
 		return

@@ -36,7 +36,7 @@ type PushOptions struct {
 	Progress func(Progress) // called after each piece that was sent; may be nil
 }
 
-// neverPushed are folders that belong to git and to Python's client.
+// neverPushed matches the folders of git and of Python's client.
 var neverPushed = []string{".git", ".git/*", "*/.git", "*/.git/*", ".cache/huggingface", ".cache/huggingface/*",
 	"*/.cache/huggingface", "*/.cache/huggingface/*"}
 
@@ -68,7 +68,7 @@ func (c *Client) Push(ctx context.Context, repoID, dir string, o PushOptions) (*
 	if changes, err = withCard(changes, o.Card); err != nil {
 		return nil, err
 	}
-	if len(changes) == 0 { // with Delete the push would only take away
+	if len(changes) == 0 { // with Delete, the push would only delete files
 		return nil, fmt.Errorf("hub: cannot push %s: it has no file that Allow and Ignore let pass", dir)
 	}
 	if err := inspect(changes); err != nil {
@@ -131,8 +131,8 @@ func (c *conn) push(ctx context.Context, r repository, branch string, changes []
 		Progress: o.Progress})
 }
 
-// folderChanges lists the files of a folder, which may itself be a link. Links to files in it are
-// followed, as those of the cache are; links to folders are not.
+// folderChanges lists the files of a folder, which may itself be a link. It follows links to files,
+// such as those in the cache, but not links to folders.
 func folderChanges(dir string, o PushOptions) ([]Change, error) {
 	wanted, err := newFilter(o.Allow, slices.Concat(neverPushed, o.Ignore))
 	if err != nil {
@@ -182,7 +182,7 @@ func neverFolder(relative string) bool {
 	return base == ".git" || base == "huggingface" && path.Base(path.Dir(relative)) == ".cache"
 }
 
-// withCard puts the card in the place of README.md.
+// withCard replaces README.md by the card.
 func withCard(changes []Change, card Card) ([]Change, error) {
 	if card == nil {
 		return changes, nil
@@ -195,7 +195,7 @@ func withCard(changes []Change, card Card) ([]Change, error) {
 	return append(changes, Change{Path: "README.md", Content: text}), nil
 }
 
-// inspect finds what the Hub, or those who fetch the model, could not read.
+// inspect returns an error if a file could not be read by the Hub or by users of the model.
 func inspect(changes []Change) error {
 	for _, c := range changes {
 		switch {

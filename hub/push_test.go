@@ -19,7 +19,7 @@ import (
 	"github.com/gotrainer/gotrainer/safetensors"
 )
 
-// weights is a safetensors file of n bytes of data.
+// weights returns a safetensors file with n bytes of data.
 func weights(t *testing.T, seed uint64, n int) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -31,8 +31,8 @@ func weights(t *testing.T, seed uint64, n int) []byte {
 	return out.Bytes()
 }
 
-// remote compares what a branch has with what it should have; the .gitattributes of the beginning
-// is left out.
+// remote compares the files of a branch with the expected ones, ignoring the initial
+// .gitattributes.
 func remote(t *testing.T, w *world, id, branch string, want map[string][]byte) {
 	t.Helper()
 	got := w.Files(hubtest.Model, id, branch)
@@ -138,8 +138,8 @@ func TestPushInParts(t *testing.T) {
 	}
 }
 
-// TestPushOf300MBHoldsLittle pushes a large model in parts and looks at how much memory client and
-// server together asked for.
+// TestPushOf300MBHoldsLittle pushes a large model in parts and checks how much memory client and
+// server together allocate.
 func TestPushOf300MBHoldsLittle(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes 900 MB")
@@ -221,7 +221,7 @@ func TestWhatAPushRefuses(t *testing.T) {
 		files  map[string][]byte
 		o      hub.PushOptions
 		want   error
-		asked  bool // the Hub may be asked
+		asked  bool // requests to the Hub are allowed
 	}{
 		{"a reader's token", &guest, good, hub.PushOptions{}, hub.ErrForbidden, true},
 		{"no token", &nobody, good, hub.PushOptions{}, hub.ErrUnauthorized, false},
@@ -337,7 +337,7 @@ func TestANameWithoutNamespaceIsTheUsers(t *testing.T) {
 	remote(t, w, "me/bert", "main", map[string][]byte{"a": []byte("a")})
 }
 
-// killedPush is the name of the variable that makes this test binary push and be killed.
+// killedPush is the variable that makes this test binary push and then be killed.
 const killedPush = "GOTRAINER_TEST_KILLED_PUSH"
 
 func TestAKilledPushIsCompletedByTheNext(t *testing.T) {
@@ -354,7 +354,7 @@ func TestAKilledPushIsCompletedByTheNext(t *testing.T) {
 	hang := hubtest.Fault{Method: "PUT", CDN: true, Skip: 1, Delay: time.Hour}
 	w.Inject(hang)
 	child := exec.Command(os.Args[0], "-test.run=^TestAKilledPushIsCompletedByTheNext$")
-	// it cannot remove what it leaves there
+	// a killed process does not clean up its temporary folder
 	child.Env = append(os.Environ(), killedPush+"="+w.URL+"|"+dir, "TMPDIR="+t.TempDir())
 	var output bytes.Buffer
 	child.Stdout, child.Stderr = &output, &output

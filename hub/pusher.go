@@ -15,7 +15,7 @@ import (
 	"github.com/gotrainer/gotrainer/checkpoint"
 )
 
-// resumeFiles are the files of a checkpoint that only a resumed run needs.
+// resumeFiles matches the files of a checkpoint that only a resumed run needs.
 var resumeFiles = []string{
 	"optimizer*", "scheduler*", "scaler*", "rng_state*", "trainer_state.json", "gotrainer_state.json", "MANIFEST.json",
 	"_*", "checkpoint-*", ".*",
@@ -47,13 +47,13 @@ type Pusher struct {
 	Options PushOptions
 
 	mu   sync.Mutex
-	runs map[string]started // that have started, by the whole name of the output folder
+	runs map[string]startedRun // started runs, by the absolute path of their output folder
 }
 
-// started is what a run has made.
-type started struct {
+// startedRun is a run that has started.
+type startedRun struct {
 	repo string
-	card *ModelCard // nil: none
+	card *ModelCard // nil if none was generated
 }
 
 // Start creates the repository of a run if it does not exist. A missing token, one without write
@@ -70,22 +70,22 @@ func (p *Pusher) Start(ctx context.Context, run checkpoint.UploadRun) error {
 	}
 	p.mu.Lock()
 	if p.runs == nil {
-		p.runs = map[string]started{}
+		p.runs = map[string]startedRun{}
 	}
-	p.runs[dir] = started{repo, p.newCard(repo, run)}
+	p.runs[dir] = startedRun{repo, p.newCard(repo, run)}
 	p.mu.Unlock()
 	once := *p.client()
 	once.Retries = -1
 	err = once.CreateRepo(ctx, repo, &CreateOptions{Type: p.Options.Type, Private: p.Options.Private, ExistOK: true})
-	for _, mistake := range []error{ErrUnauthorized, ErrForbidden, ErrName, ErrOffline} {
-		if errors.Is(err, mistake) {
+	for _, permanent := range []error{ErrUnauthorized, ErrForbidden, ErrName, ErrOffline} {
+		if errors.Is(err, permanent) {
 			return err
 		}
 	}
 	return nil
 }
 
-// newCard is the card of a run for which the program has none; nil: it has one, or wants none.
+// newCard returns a generated card for a run, or nil if the program has set Card or NoCard.
 func (p *Pusher) newCard(repo string, run checkpoint.UploadRun) *ModelCard {
 	if p.Card != nil || p.NoCard {
 		return nil
@@ -97,7 +97,7 @@ func (p *Pusher) newCard(repo string, run checkpoint.UploadRun) *ModelCard {
 	return card
 }
 
-// target is where a folder is pushed to, and the card that goes with it.
+// target returns the repository to which a folder is pushed, and its card.
 func (p *Pusher) target(folder string) (repo string, card *ModelCard, err error) {
 	run, runs := p.runOf(folder)
 	repo, card = cmp.Or(p.Repo, run.repo), cmp.Or(p.Card, run.card)
@@ -111,9 +111,9 @@ func (p *Pusher) target(folder string) (repo string, card *ModelCard, err error)
 		"none of them: give each run a Pusher of its own, with Repo", runs, folder)
 }
 
-// runOf is the run in whose output folder a folder lies, or the only one there is. It says how many
-// there are.
-func (p *Pusher) runOf(folder string) (run started, runs int) {
+// runOf returns the run whose output folder contains a folder, or the only run, and the number of
+// runs.
+func (p *Pusher) runOf(folder string) (run startedRun, runs int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if dir, err := filepath.Abs(folder); err == nil {
@@ -148,7 +148,7 @@ func (p *Pusher) Push(ctx context.Context, u checkpoint.Upload) error {
 	o := p.Options
 	o.Message, o.PathInRepo, o.Delete, o.Card = u.Message, u.Path, nil, nil
 	if u.Path != "" {
-		o.Delete = []string{"*"} // what an earlier checkpoint left there and this one has not
+		o.Delete = []string{"*"} // files of an earlier checkpoint that this one lacks
 	}
 	repo, card, err := p.target(u.Folder)
 	if err != nil {
@@ -156,7 +156,7 @@ func (p *Pusher) Push(ctx context.Context, u checkpoint.Upload) error {
 	}
 	if u.ModelOnly {
 		o.Ignore = slices.Concat(resumeFiles, o.Ignore)
-		if card != nil && u.Path == "" && !p.ownCard(u.Folder) { // a card stands in the root
+		if card != nil && u.Path == "" && !p.ownCard(u.Folder) { // a card belongs in the root
 			done, err := finish(card, u.Folder)
 			if err != nil {
 				return err
@@ -168,13 +168,13 @@ func (p *Pusher) Push(ctx context.Context, u checkpoint.Upload) error {
 	return err
 }
 
-// ownCard reports whether the folder has a README.md that takes the place of a card that was made.
+// ownCard reports whether the folder has a README.md, which takes precedence over a generated card.
 func (p *Pusher) ownCard(folder string) bool {
 	_, err := os.Stat(filepath.Join(folder, "README.md"))
 	return p.Card == nil && err == nil
 }
 
-// finish adds what the run has achieved so far.
+// finish returns a copy of the card with the results of the run so far.
 func finish(begun *ModelCard, folder string) (*ModelCard, error) {
 	card := *begun
 	state, err := os.ReadFile(filepath.Join(folder, "trainer_state.json"))

@@ -14,7 +14,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// checkpointFiles is what a run leaves at a save.
+// checkpointFiles returns the files that a run writes at a save.
 func checkpointFiles(t *testing.T, seed uint64) (all, model map[string][]byte) {
 	model = map[string][]byte{"config.json": []byte("{}"), "model.safetensors": weights(t, seed, 10_000)}
 	all = map[string][]byte{
@@ -79,7 +79,8 @@ func TestPusherRefusesADamagedState(t *testing.T) {
 	}
 }
 
-// TestRunUploadsWhileItTrains goes all the way: the trainer's strategies, this client and a Hub.
+// TestRunUploadsWhileItTrains is an end-to-end test of the trainer's strategies, this client and a
+// Hub.
 func TestRunUploadsWhileItTrains(t *testing.T) {
 	for strategy, folders := range map[trainer.PushStrategy][]string{
 		trainer.PushEverySave:      {""},

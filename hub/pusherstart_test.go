@@ -15,8 +15,8 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/trainertest"
 )
 
-// One switch: the repository is named after the output folder, in the token's user's namespace, and
-// has a card.
+// By default the repository is named after the output folder, is in the namespace of the token's
+// user, and has a card.
 func TestPusherWithoutANameTakesThatOfTheOutputFolder(t *testing.T) {
 	w := newWorld(t)
 	run, err := trainer.New[int, []int](new(trainertest.Step), trainer.Options{
@@ -32,7 +32,7 @@ func TestPusherWithoutANameTakesThatOfTheOutputFolder(t *testing.T) {
 		"- lr_scheduler_type: Linear\n- training_steps: 2\n")
 }
 
-// The repository is that of the run whose folder is uploaded, not of the run that began last.
+// A folder is uploaded to the repository of its own run, not of the run that started last.
 func TestAPusherServesTwoRuns(t *testing.T) {
 	w := newWorld(t)
 	p := &hub.Pusher{Client: w.client}

@@ -12,8 +12,8 @@ import (
 	"github.com/gotrainer/gotrainer/hub/hubtest"
 )
 
-// python runs scripts/hub_interop.py with Python's huggingface_hub, and returns the last line that
-// it prints. PYTHON names the interpreter.
+// python runs scripts/hub_interop.py with Python's huggingface_hub and returns its last line of
+// output. PYTHON names the interpreter.
 func python(t *testing.T, w *world, args ...string) string {
 	t.Helper()
 	name := os.Getenv("PYTHON")

@@ -14,27 +14,29 @@ import (
 	"time"
 )
 
-// patience is how long the Hub may take to answer what changes it: a large commit takes minutes.
+// patience is how long the Hub may take to respond to requests that change something: a large
+// commit takes minutes.
 const patience = 5 * time.Minute
 
-// maxJSON bounds an answer that is held in memory; a listing's page is a thousandth of it.
+// maxJSON limits the size of a response held in memory; a page of a listing has about a thousandth
+// of it.
 const maxJSON = 256 << 20
 
-// errStalled is why a watched request was given up.
+// errStalled is the cause of canceling a stalled request.
 var errStalled = errors.New("no byte came")
 
-// request is one to send, as often as it takes.
+// request is a request that can be sent several times.
 type request struct {
 	method, url string
 	header      map[string]string
 	body        func() (io.Reader, error) // a new reader for each try; nil means no body
 	size        int64                     // of the body
-	stay        bool                      // a redirect to another server is the answer, not a way
-	signed      bool                      // the address carries its own signature and wants no token
+	stay        bool                      // do not follow a redirect to another server, but return it
+	signed      bool                      // the address has its own signature; send no token
 }
 
-// send makes one try: it sends the request, follows redirects, and returns the answer or why there
-// is none. The caller closes the body.
+// send makes one try: it sends the request, follows redirects, and returns the response or an
+// error. The caller closes the body.
 func (c *conn) send(ctx context.Context, r request) (*http.Response, error) {
 	if c.offline {
 		return nil, ErrOffline
@@ -86,8 +88,8 @@ func (c *conn) trusts(u *url.URL) bool {
 	return u.Scheme == "https" && (strings.EqualFold(u.Host, "huggingface.co") || strings.EqualFold(u.Host, "hf.co"))
 }
 
-// sendOnce makes one request under a watch: when no byte moves for a while the connection counts as
-// broken.
+// sendOnce makes one request under a watch: if no byte is transferred for some time, the connection
+// counts as broken.
 func (c *conn) sendOnce(ctx context.Context, r request, at *url.URL) (*http.Response, error) {
 	limit := patience
 	if r.method == http.MethodGet || r.method == http.MethodHead {
@@ -126,7 +128,7 @@ func (c *conn) sendWatched(ctx context.Context, r request, at *url.URL, w *watch
 		req.ContentLength = r.size
 	}
 	req.Header.Set("User-Agent", c.agent)
-	req.Header.Set("Accept-Encoding", "identity") // sizes and ranges are those of the file
+	req.Header.Set("Accept-Encoding", "identity") // so that sizes and ranges are those of the file
 	for k, v := range r.header {
 		req.Header.Set(k, v)
 	}
@@ -139,14 +141,14 @@ func (c *conn) sendWatched(ctx context.Context, r request, at *url.URL, w *watch
 	}
 	if local != nil {
 		if failed := local.failed(); failed != nil {
-			return nil, failed // of the file that was being sent: no fault of the network
+			return nil, failed // reading the local file failed, not the network
 		}
 	}
 	return nil, brokenOff(ctx, bare(at), err)
 }
 
-// brokenOff says why a request or its answer ended early. The text of package net/http is not used:
-// it has the whole address.
+// brokenOff returns the error of a request or response that ended early. It does not use the text
+// of net/http's error, which has the whole address with its query.
 func brokenOff(ctx context.Context, address string, err error) error {
 	if cause := context.Cause(ctx); cause != nil {
 		if !errors.Is(cause, errStalled) {
@@ -161,7 +163,7 @@ func brokenOff(ctx context.Context, address string, err error) error {
 	return &networkError{address, err}
 }
 
-// watch ends a request in which nothing moves.
+// watch cancels a request that stalls.
 type watch struct {
 	limit  time.Duration
 	timer  *time.Timer
@@ -175,7 +177,7 @@ func (w *watch) stop() {
 	w.cancel(nil)
 }
 
-// watchedBody is the body of an answer. Its read errors are those of the network.
+// watchedBody is the body of a response. Its read errors are network errors.
 type watchedBody struct {
 	io.ReadCloser
 	ctx     context.Context
@@ -200,12 +202,12 @@ func (b *watchedBody) Close() error {
 	return err
 }
 
-// localReader is a body being sent. It tells the failure of a file from that of the network.
+// localReader is a request body. It records read errors, to distinguish them from network errors.
 type localReader struct {
 	io.Reader
 	watch *watch
 
-	mu  sync.Mutex // the transport reads in a goroutine of its own
+	mu  sync.Mutex // the transport reads in its own goroutine
 	err error
 }
 
@@ -226,8 +228,8 @@ func (l *localReader) failed() error {
 	return l.err
 }
 
-// do sends a request until it is answered, and hands the answer to read, if that is not nil. A body
-// that breaks off is tried again too.
+// do sends a request with retries, and calls read, if it is not nil, with the response. It also
+// retries if the body breaks off.
 func (c *conn) do(ctx context.Context, r request, read func(*http.Response) error) error {
 	return c.retry(ctx, func() (bool, error) {
 		resp, err := c.send(ctx, r)
@@ -243,7 +245,7 @@ func (c *conn) do(ctx context.Context, r request, read func(*http.Response) erro
 	})
 }
 
-// call sends in as JSON, if it is not nil, and decodes the answer into out, if that is not nil.
+// call sends in as JSON, if it is not nil, and decodes the response into out, if that is not nil.
 func (c *conn) call(ctx context.Context, method, path string, in, out any) error {
 	r := request{method: method, url: c.base + path}
 	if in != nil {
@@ -260,7 +262,7 @@ func (c *conn) call(ctx context.Context, method, path string, in, out any) error
 	return c.do(ctx, r, func(resp *http.Response) error { return decode(resp, out) })
 }
 
-// decode reads an answer's JSON.
+// decode decodes the JSON body of a response.
 func decode(resp *http.Response, out any) error {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxJSON+1))
 	if err != nil {

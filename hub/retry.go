@@ -11,16 +11,15 @@ import (
 	"time"
 )
 
-// The longest pauses: between tries when the Hub does not say, and when it does. Its rate limits
-// count in windows of five minutes.
+// The longest pauses between tries: without and with a wait requested by the Hub, whose rate limits
+// have windows of five minutes.
 const (
 	maxPause     = 8 * time.Second
 	maxRetryWait = 10 * time.Minute
 )
 
-// retry calls try until it succeeds, fails for good, or has failed too often without getting any
-// further. The pauses double from c.pause to eight seconds; where the Hub says how long to wait,
-// that long.
+// retry calls try until it succeeds, fails permanently, or has failed too often without progress.
+// The pauses double from c.pause up to eight seconds, unless the Hub says how long to wait.
 func (c *conn) retry(ctx context.Context, try func() (progress bool, err error)) error {
 	pause := c.pause
 	for failures := 1; ; failures++ {
@@ -69,12 +68,12 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// rateLimit is the Hub's header RateLimit: what is left in the window, and how many seconds until
-// the next.
+// rateLimit matches the Hub's header RateLimit: the remaining requests in the window (r), and the
+// seconds until the next window (t).
 var rateLimit = regexp.MustCompile(`"\w+"\s*;\s*r\s*=\s*(\d+)\s*;\s*t\s*=\s*(\d+)`)
 
-// waitHeader returns the part of an answer that says how long to wait: the rest of the rate limit's
-// window if the limit is what was hit, else Retry-After.
+// waitHeader returns the header value that says how long to wait: the rest of the window if the
+// rate limit is exhausted, otherwise Retry-After.
 func waitHeader(h http.Header) string {
 	if m := rateLimit.FindStringSubmatch(h.Get("RateLimit")); m != nil && m[1] == "0" {
 		return m[2]
@@ -82,8 +81,8 @@ func waitHeader(h http.Header) string {
 	return h.Get("Retry-After")
 }
 
-// parseWait reads a number of seconds or a date. A second is added to a number, since the server
-// counts whole ones.
+// parseWait parses a number of seconds or a date. It adds a second to a number, since the server
+// counts whole seconds.
 func parseWait(text string, now time.Time) (time.Duration, bool) {
 	text = strings.TrimSpace(text)
 	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {

@@ -32,7 +32,7 @@ func (s Secret) Reveal() string {
 	return *s.value
 }
 
-// redact replaces the token in a text that others have written.
+// redact replaces the token in a text from elsewhere.
 func (s Secret) redact(text string) string {
 	if s.IsZero() {
 		return text
@@ -40,7 +40,7 @@ func (s Secret) redact(text string) string {
 	return strings.ReplaceAll(text, s.Reveal(), s.String())
 }
 
-// redactError does so for an error; what it wraps is found as before.
+// redactError replaces the token in the text of an error, which still wraps the same errors.
 func (s Secret) redactError(err error) error {
 	if err == nil {
 		return nil

@@ -63,7 +63,7 @@ func TestErrorsHaveNoSignaturesAndTokens(t *testing.T) {
 		{Path: "/resolve/", Status: 302,
 			Header: map[string][]string{"Location": {"http://127.0.0.1:1/y?signature=s3cret"}}, Times: -1},
 	} {
-		w := newWorld(t) // whose cache has nothing of the model
+		w := newWorld(t) // its cache is empty
 		w.model("me/bert")
 		w.client.Retries = -1
 		w.Inject(f)

@@ -20,7 +20,7 @@ import (
 	"github.com/gotrainer/gotrainer/hub/hubtest"
 )
 
-// Some servers repeat what they were sent: it must not reach an error, which ends up in logs.
+// Some servers echo the request. The token must not get into an error, which may be logged.
 func TestATokenThatTheServerRepeatsIsInNoError(t *testing.T) {
 	w := newWorld(t)
 	w.model("me/bert")
@@ -70,7 +70,8 @@ func TestATokenThatTheServerRepeatsIsInNoError(t *testing.T) {
 	}
 }
 
-// The files of a cache that several users share are theirs too, as their umask says.
+// In a cache that several users share, lock files must be accessible to all of them, as far as the
+// umask allows.
 func TestLocksOfASharedCacheFollowTheUmask(t *testing.T) {
 	old := syscall.Umask(0o002)
 	defer syscall.Umask(old)
@@ -102,12 +103,12 @@ func TestACacheThatCannotLockWarnsAndIsUsed(t *testing.T) {
 	}
 }
 
-// transport is a function that sends requests.
+// transport is an http.RoundTripper made from a function.
 type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// twins is a repository with two files of the same content, which have one blob.
+// twins creates a repository with two files of the same content, which share one blob.
 func (w *world) twins(id string) (files map[string][]byte) {
 	w.CreateRepo(hubtest.Model, id, hubtest.Public)
 	files = map[string][]byte{"a.txt": []byte("the same"), "b.txt": []byte("the same")}
@@ -120,7 +121,7 @@ func TestTwoFilesOfOneContentAreFetchedOnceWithoutLocks(t *testing.T) {
 	files := w.twins("me/twins")
 	w.client.HTTPClient = &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
 		if strings.HasSuffix(r.URL.Path, ".txt") {
-			time.Sleep(50 * time.Millisecond) // so that the other one would begin
+			time.Sleep(50 * time.Millisecond) // time for the other one to start
 		}
 		return http.DefaultTransport.RoundTrip(r)
 	})}
@@ -130,7 +131,7 @@ func TestTwoFilesOfOneContentAreFetchedOnceWithoutLocks(t *testing.T) {
 	assert.Equal(t, 1, w.count("GET", ".txt"))
 }
 
-// endOfBody calls a function when all has been read.
+// endOfBody calls a function at the end of the body.
 type endOfBody struct {
 	io.ReadCloser
 	call func()
@@ -144,7 +145,7 @@ func (e endOfBody) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Without locks another process may fetch the same blob, and rename the file of both first.
+// Without locks another process may fetch the same blob and rename the shared file first.
 func TestABlobThatAnotherProcessHasFinishedIsTaken(t *testing.T) {
 	w := newWorld(t)
 	files := w.twins("me/twins")
@@ -166,7 +167,7 @@ func TestABlobThatAnotherProcessHasFinishedIsTaken(t *testing.T) {
 	same(t, repo.Dir, files)
 }
 
-// countingTransport counts the requests that it passes on.
+// countingTransport counts requests.
 type countingTransport struct{ requests int }
 
 func (c *countingTransport) RoundTrip(r *http.Request) (*http.Response, error) {

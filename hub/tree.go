@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// treeFile is the listing of a commit as the cache keeps it: trees/<commit>.json, in the form of
-// Python's client.
+// treeFile is the cached listing of a commit, trees/<commit>.json, in the format of Python's
+// client.
 type treeFile struct {
 	FormatVersion int                 `json:"format_version"`
 	Files         map[string]treeLine `json:"files"`
@@ -19,13 +19,14 @@ type treeLine struct {
 	Blob      *string `json:"blob_id"`
 	LFSSHA256 *string `json:"lfs_sha256,omitempty"`
 	LFSSize   *int64  `json:"lfs_size,omitempty"`
-	Xet       *string `json:"xet_hash,omitempty"` // kept when Python wrote it
+	Xet       *string `json:"xet_hash,omitempty"` // written by Python's client only
 }
 
-// treeVersion is the form that this package knows. Another is fetched again, as Python does.
+// treeVersion is the format version that this package supports. A listing in another version is
+// fetched again, as in Python.
 const treeVersion = 1
 
-// parseTree reads a kept listing. A file name that the rules refuse makes all of it invalid.
+// parseTree parses a cached listing. A single file name that is refused makes it invalid.
 func parseTree(text []byte) ([]Entry, error) {
 	var f treeFile
 	if err := json.Unmarshal(text, &f); err != nil {
@@ -54,7 +55,7 @@ func parseTree(text []byte) ([]Entry, error) {
 	return entries, nil
 }
 
-// checkEntry refuses a line of a listing that must not become a file.
+// checkEntry refuses an entry of a listing whose name or sums are invalid.
 func checkEntry(e Entry) error {
 	if err := checkName(e.Path); err != nil {
 		return err
@@ -65,7 +66,7 @@ func checkEntry(e Entry) error {
 	return nil
 }
 
-// tree returns the kept listing of a commit.
+// tree returns the cached listing of a commit.
 func (s *store) tree(commit string) ([]Entry, bool) {
 	text, err := os.ReadFile(filepath.Join(s.dir, s.in("trees", commit+".json")))
 	if err != nil {
@@ -75,7 +76,7 @@ func (s *store) tree(commit string) ([]Entry, bool) {
 	return entries, err == nil
 }
 
-// setTree keeps the listing of a commit.
+// setTree caches the listing of a commit.
 func (s *store) setTree(commit string, entries []Entry) error {
 	f := treeFile{FormatVersion: treeVersion, Files: map[string]treeLine{}}
 	for _, e := range entries {

@@ -9,7 +9,7 @@ import (
 	"github.com/gotrainer/gotrainer/safetensors"
 )
 
-// model returns as many small tensors as BERT-base has.
+// model returns as many small tensors as BERT-base has tensors.
 func model() []safetensors.Entry {
 	var entries []safetensors.Entry
 	for i := range 200 {

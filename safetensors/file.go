@@ -18,7 +18,7 @@ func WriteFile(path string, entries []Entry, metadata map[string]string) error {
 	return replaceFile(path, func(w io.Writer) error { return Write(w, entries, metadata) })
 }
 
-// replaceFile puts what write writes in the place of a file.
+// replaceFile atomically replaces a file by what write writes.
 func replaceFile(path string, write func(io.Writer) error) error {
 	dir, base := filepath.Split(path)
 	if dir == "" {
@@ -28,9 +28,9 @@ func replaceFile(path string, write func(io.Writer) error) error {
 	if err != nil {
 		return fmt.Errorf("safetensors: cannot write %s: %w", path, err)
 	}
-	defer func() { // also when write panics
+	defer func() { // even if write panics
 		f.Close()
-		os.Remove(f.Name()) // in vain once it has been renamed
+		os.Remove(f.Name()) // fails if it has been renamed
 	}()
 	if err := write(f); err != nil {
 		return fmt.Errorf("safetensors: cannot write %s: %w", path, err)
@@ -47,8 +47,8 @@ func replaceFile(path string, write func(io.Writer) error) error {
 	return syncDir(dir)
 }
 
-// createBeside creates a file of a fresh name with the permissions that the user's umask leaves,
-// which os.CreateTemp would not.
+// createBeside creates a file with a new name. Unlike os.CreateTemp, it leaves permissions to the
+// user's umask.
 func createBeside(dir, base string) (*os.File, error) {
 	for {
 		name := filepath.Join(dir, fmt.Sprintf(".%s.%08x", base, rand.Uint32()))
@@ -59,14 +59,14 @@ func createBeside(dir, base string) (*os.File, error) {
 	}
 }
 
-// syncDir forces the names in a folder to the disk.
+// syncDir flushes the names in a folder to the disk.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return fmt.Errorf("safetensors: %w", err)
 	}
 	defer d.Close()
-	// Some file systems flush files only; the name is then as durable as they make it.
+	// Some file systems can only flush files; then nothing more can be done for the name.
 	if err := d.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.EINVAL) {
 		return fmt.Errorf("safetensors: cannot flush folder %s to the disk: %w", dir, err)
 	}

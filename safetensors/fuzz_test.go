@@ -8,8 +8,8 @@ import (
 	"github.com/gotrainer/gotrainer/safetensors"
 )
 
-// FuzzReader checks what a reader promises of any file that it takes: it can be written again, with
-// the same meaning.
+// FuzzReader checks that every file that the reader accepts can be written again with the same
+// content.
 func FuzzReader(f *testing.F) {
 	for _, name := range []string{"testdata/golden.safetensors", "testdata/empty.safetensors"} {
 		file, err := os.ReadFile(name)

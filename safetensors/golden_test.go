@@ -11,7 +11,7 @@ import (
 	"github.com/gotrainer/gotrainer/safetensors"
 )
 
-// counting returns the bytes 0, 1, 2, ... below limit, over and over.
+// counting returns n bytes that cycle through 0, 1, 2, ... below limit.
 func counting(n, limit int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -27,7 +27,7 @@ func goldenEntries() []safetensors.Entry {
 		entries = append(entries, safetensors.Entry{Name: name, DType: d, Shape: shape, Data: safetensors.Bytes(raw)})
 	}
 	add("bool", safetensors.Bool, counting(6, 2), 2, 3)
-	for name, d := range map[string]safetensors.DType{ // in any order: the writer sorts
+	for name, d := range map[string]safetensors.DType{ // in random order: the writer sorts
 		"u8": safetensors.U8, "i8": safetensors.I8, "f8_e5m2": safetensors.F8E5M2, "f8_e4m3": safetensors.F8E4M3,
 		"f8_e8m0": safetensors.F8E8M0, "f8_e4m3fnuz": safetensors.F8E4M3FNUZ, "f8_e5m2fnuz": safetensors.F8E5M2FNUZ,
 		"i16": safetensors.I16, "u16": safetensors.U16, "f16": safetensors.F16, "bf16": safetensors.BF16,

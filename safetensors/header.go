@@ -43,15 +43,15 @@ func (t Tensor) Elements() int64 {
 	return n
 }
 
-// header is a header as it was parsed, its tensors in the order of their bytes.
+// header is a parsed header; its tensors are in the order of their bytes.
 type header struct {
 	tensors  []Tensor
 	byName   map[string]int    // index into tensors
 	metadata map[string]string // nil if the file has none
 }
 
-// parseHeader reads the JSON of a header whose file has so many bytes behind it.
-// The names stay parts of the text, so that it takes memory once.
+// parseHeader parses the JSON of a header that dataSize bytes follow in the file. Names are
+// substrings of the text, to save memory.
 func parseHeader(text string, dataSize int64) (header, error) {
 	var h header
 	if !utf8.ValidString(text) {
@@ -63,7 +63,7 @@ func parseHeader(text string, dataSize int64) (header, error) {
 		return h, &FormatError{Offset: int64(lengthSize + at), Err: ErrHeaderUTF8}
 	}
 	s := &scanner{text: text}
-	expected := min(strings.Count(text, `"dtype"`), MaxTensors) // so that nothing grows, which would double the memory
+	expected := min(strings.Count(text, `"dtype"`), MaxTensors) // allocate once, since growing would double the memory
 	h.tensors, h.byName = make([]Tensor, 0, expected), make(map[string]int, expected)
 	err := s.object("the header", func(key string, at int) error {
 		_, twice := h.byName[key]
@@ -101,11 +101,11 @@ func (h *header) readMetadata(s *scanner) error {
 	})
 }
 
-// descriptionKeys are what a tensor's description has, each once.
+// descriptionKeys lists the keys of a tensor's description; each must occur once.
 var descriptionKeys = [...]string{"dtype", "shape", "data_offsets"}
 
-// tensor reads the description of one tensor. Until place has checked them, Offset and Size hold
-// the bits of data_offsets, which count from the end of the header.
+// tensor reads the description of a tensor. Until place has checked them, Offset and Size hold the
+// bits of the two data_offsets, which count from the end of the header.
 func (s *scanner) tensor(name string) (t Tensor, err error) {
 	t.Name = name
 	s.skipSpace()
@@ -183,7 +183,7 @@ func (s *scanner) offsets() (begin, end int64, err error) {
 	return int64(pair[0]), int64(pair[1]), nil
 }
 
-// place checks that the tensors cover the data exactly, and sorts them by where they are.
+// place sorts the tensors by position and checks that they cover the data exactly.
 func (h *header) place(dataStart, dataSize int64) error {
 	slices.SortStableFunc(h.tensors, func(a, b Tensor) int {
 		return cmp.Or(cmp.Compare(uint64(a.Offset), uint64(b.Offset)), cmp.Compare(uint64(a.Size), uint64(b.Size)))

@@ -15,8 +15,8 @@ import (
 	"github.com/gotrainer/gotrainer/safetensors"
 )
 
-// headerFile writes a file of a header of about that size, made of at most so many numbered
-// members, and data of no bytes.
+// headerFile writes a file without data whose header has about the given size and at most count
+// numbered members.
 func headerFile(t *testing.T, before, after string, count, size int, member func(i int) string) string {
 	t.Helper()
 	var text strings.Builder
@@ -34,7 +34,7 @@ func headerFile(t *testing.T, before, after string, count, size int, member func
 	return path
 }
 
-// A header may be as large as it likes: it takes no more than 64 MB besides its own bytes.
+// However hostile a header is, it takes no more than 64 MB in addition to its own bytes.
 func TestMemoryOfAHostileHeader(t *testing.T) {
 	const size, all = 40_000_000, 1 << 30
 	empty := `:{"dtype":"F32","shape":[0],"data_offsets":[0,0]}`

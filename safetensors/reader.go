@@ -109,7 +109,7 @@ func (r *Reader) Read(name string) ([]byte, error) {
 	return buffer, nil
 }
 
-// readText reads so many bytes as a string, which is never copied.
+// readText reads size bytes as a string, without copying the whole.
 func readText(source io.ReaderAt, offset int64, size int) (string, error) {
 	var text strings.Builder
 	text.Grow(size)

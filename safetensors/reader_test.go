@@ -14,7 +14,8 @@ import (
 	"github.com/gotrainer/gotrainer/safetensors"
 )
 
-// raw returns a file of that header, whose length is given rightly, and so many bytes of data.
+// raw returns a file with the given header, its correct length, and the given number of bytes of
+// data.
 func raw(header string, data int) []byte {
 	file := binary.LittleEndian.AppendUint64(nil, uint64(len(header)))
 	return append(append(file, header...), make([]byte, data)...)
@@ -58,7 +59,7 @@ func TestReaderRefuses(t *testing.T) {
 		{"half a byte left over", raw(`{"test":{"dtype":"F4","shape":[1,3],"data_offsets":[0,2]}}`, 2),
 			safetensors.ErrMisaligned},
 
-		// Beyond them.
+		// Further cases.
 		{"seven bytes", make([]byte, 7), safetensors.ErrHeaderTooSmall},
 		{"length of 2^64-1", bytes.Repeat([]byte{0xff}, 64), safetensors.ErrHeaderTooLarge},
 		{"length one beyond the limit", binary.LittleEndian.AppendUint64(nil, safetensors.MaxHeader+1),
@@ -144,7 +145,7 @@ func TestReaderAccepts(t *testing.T) {
 	for _, c := range []struct {
 		name, header string
 		data         int
-		want         string // name of the first tensor
+		want         string // of the first tensor
 		shape        []int64
 	}{
 		{"a plain file", i32x22, 16, "test", []int64{2, 2}},
@@ -233,7 +234,7 @@ func TestReaderGivesOutCopies(t *testing.T) {
 	}
 }
 
-// shrunk is a file that is shorter than it was said to be.
+// shrunk is a file that has become shorter than its stated size.
 type shrunk struct{ io.ReaderAt }
 
 func (s shrunk) ReadAt(p []byte, off int64) (int, error) {
@@ -267,7 +268,7 @@ func TestOpenNamesThePath(t *testing.T) {
 	}
 }
 
-// Nobody writes to the pipe: an open that waits would never come back.
+// Nothing writes to the pipe: a blocking open would never return.
 func TestNamedPipeIsRefusedAtOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.safetensors")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {

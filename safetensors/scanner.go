@@ -8,21 +8,20 @@ import (
 	"unicode/utf8"
 )
 
-// scanner reads the few shapes of JSON that a header has, and nothing else. encoding/json would not
-// do: it keeps the last of two equal keys and takes "SHAPE" for "shape". The text is known to be
-// valid UTF-8.
+// scanner reads only the forms of JSON that a header has. encoding/json is not suitable: it keeps
+// the last of two equal keys and accepts "SHAPE" for "shape". The text is known to be valid UTF-8.
 type scanner struct {
 	text    string
 	pos     int
-	escaped int // bytes of the strings so far that hold escapes, and so take memory of their own
+	escaped int // bytes of the strings with escapes so far, which need memory of their own
 	buffer  []byte
 	list    []uint64
 }
 
-// maxEscaped bounds them. Names have none, and metadata are texts of some kilobytes.
+// maxEscaped limits escaped. Names have no escapes, and metadata usually has a few kilobytes.
 const maxEscaped = 8 << 20
 
-// fail says what was expected at the current position.
+// fail returns an error that says what was expected at the current position.
 func (s *scanner) fail(expected string) error {
 	found := "the end of the header"
 	if s.pos < len(s.text) {
@@ -47,7 +46,7 @@ func (s *scanner) skipSpace() {
 	}
 }
 
-// next reports whether c comes next, spaces aside, and steps over it if it does.
+// next skips spaces, reports whether c comes next, and if so skips it.
 func (s *scanner) next(c byte) bool {
 	s.skipSpace()
 	if s.pos < len(s.text) && s.text[s.pos] == c {
@@ -57,8 +56,8 @@ func (s *scanner) next(c byte) bool {
 	return false
 }
 
-// expect steps over c, which must come next. What it means there, role and what, is put together
-// only if it does not.
+// expect skips c, which must come next. role and what describe it for an error; they are joined
+// only then.
 func (s *scanner) expect(c byte, role, what string) error {
 	if !s.next(c) {
 		return s.fail(fmt.Sprintf("%q %s %s", c, role, what))
@@ -66,8 +65,8 @@ func (s *scanner) expect(c byte, role, what string) error {
 	return nil
 }
 
-// object calls member with each key of an object and where it begins, the scanner standing before
-// its value. It is the member's business to refuse a key that occurs twice, see duplicate.
+// object calls member with each key of an object and its position, when the scanner is before the
+// value. member must refuse duplicate keys; see duplicate.
 func (s *scanner) object(what string, member func(key string, at int) error) error {
 	if err := s.expect('{', "to begin", what); err != nil {
 		return err
@@ -78,7 +77,7 @@ func (s *scanner) object(what string, member func(key string, at int) error) err
 	for count := 1; ; count++ {
 		s.skipSpace()
 		at := s.pos
-		if count > MaxTensors+1 { // one for __metadata__
+		if count > MaxTensors+1 { // one more for __metadata__
 			return s.failAt(at, ErrTooMany, fmt.Sprintf("%s has more than %d keys", what, MaxTensors))
 		}
 		key, err := s.string("a key of", what)
@@ -100,12 +99,12 @@ func (s *scanner) object(what string, member func(key string, at int) error) err
 	}
 }
 
-// duplicate is the error about a key that an object has had before.
+// duplicate returns the error about a duplicate key.
 func (s *scanner) duplicate(key, what string, at int) error {
 	return s.failAt(at, ErrDuplicateKey, fmt.Sprintf("%q in %s", key, what))
 }
 
-// numbers reads an array of at most so many whole numbers. They hold until the next call.
+// numbers reads an array of at most most whole numbers. The result is valid until the next call.
 func (s *scanner) numbers(what string, most int) ([]uint64, error) {
 	if err := s.expect('[', "to begin", what); err != nil {
 		return nil, err
@@ -164,7 +163,7 @@ func (s *scanner) string(role, what string) (string, error) {
 	}
 	start := s.pos
 	unescaped := s.buffer[:0]
-	escapes := false // as long as there are none the string is a part of the text
+	escapes := false // without escapes, the string is a substring of the text
 	for s.pos < len(s.text) {
 		c := s.text[s.pos]
 		switch {
@@ -227,7 +226,7 @@ func (s *scanner) escape() (rune, error) {
 	case 'u':
 		r, ok := s.hex4()
 		if ok && utf16.IsSurrogate(r) {
-			// Half of a pair: the other half must follow at once.
+			// Half of a surrogate pair: the other half must follow immediately.
 			ok = s.pos+2 <= len(s.text) && s.text[s.pos] == '\\' && s.text[s.pos+1] == 'u'
 			if ok {
 				s.pos += 2

@@ -103,7 +103,7 @@ func arrange(entries []Entry) ([]Entry, []int64, error) {
 	return sorted, sizes, nil
 }
 
-// encodeHeader returns the first bytes of a file, up to the first tensor's.
+// encodeHeader returns the bytes of a file before the first tensor.
 func encodeHeader(sorted []Entry, sizes []int64, metadata map[string]string) ([]byte, error) {
 	text := make([]byte, lengthSize, lengthSize+64+96*len(sorted))
 	text = append(text, '{')
@@ -151,8 +151,8 @@ func encodeHeader(sorted []Entry, sizes []int64, metadata map[string]string) ([]
 	return text, nil
 }
 
-// appendString appends a string as JSON with as few escapes as serde_json, thus Python's files,
-// have.
+// appendString appends a string as JSON with the minimal escapes of serde_json, and so of Python's
+// files.
 func appendString(text []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	text = append(text, '"')
@@ -181,7 +181,7 @@ func appendString(text []byte, s string) []byte {
 	return append(text, '"')
 }
 
-// countingWriter lets through just the bytes of one tensor.
+// countingWriter accepts at most the bytes of one tensor.
 type countingWriter struct {
 	w    io.Writer
 	left int64

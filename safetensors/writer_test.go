@@ -100,7 +100,7 @@ func TestWriteFileReplaces(t *testing.T) {
 	}
 }
 
-// drawEntries draws up to eight tensors of any type, shape and name.
+// drawEntries draws up to eight tensors with random types, shapes and names.
 func drawEntries(t *rapid.T) []safetensors.Entry {
 	names := rapid.SliceOfNDistinct(rapid.String(), 0, 8, rapid.ID[string]).Draw(t, "names")
 	var entries []safetensors.Entry
@@ -111,7 +111,7 @@ func drawEntries(t *rapid.T) []safetensors.Entry {
 		d := safetensors.DType(rapid.IntRange(int(safetensors.Bool), int(safetensors.U64)).Draw(t, "dtype"))
 		shape := rapid.SliceOfN(rapid.Int64Range(0, 5), 0, 3).Draw(t, "shape")
 		if d.Bits() < 8 {
-			shape = append(shape, 4) // so that whole bytes are filled
+			shape = append(shape, 4) // so that the size is a whole number of bytes
 		}
 		n := safetensors.Tensor{Shape: shape}.Elements() * int64(d.Bits()) / 8
 		data := bytes.Repeat([]byte{byte(i + 1)}, int(n))

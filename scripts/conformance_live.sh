@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Records training runs of transformers' Trainer, Accelerate's loop and the raw PyTorch loop on this machine and replays them with gotrainer, to the last bit.
+# Records training runs of transformers' Trainer, Accelerate's loop and the raw PyTorch loop on this machine, and replays them with gotrainer bit for bit.
 #
-#   scripts/conformance_live.sh [NAME...]      all specs of scripts/conformance/specs.json, or those named
+#   scripts/conformance_live.sh [NAME...]      all specs of scripts/conformance/specs.json, or the named ones
 #
-# PYTHON     the Python to make the environment with (3.11 or newer); python3
-# VENV       an environment to use as it is: nothing is installed
+# PYTHON     the Python to create the environment with (3.11 or newer); default: python3
+# VENV       an existing environment to use; nothing is installed into it
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 work=.build/conformance

@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# Holds the golden files against PyTorch, and Go against the golden files. Changes nothing in the checkout.
+# Compares the golden files with PyTorch, and Go with the golden files. Changes nothing in the checkout.
 #
-#   scripts/golden_check.sh               Python from $PYTHON, python3 if that is not set
+#   scripts/golden_check.sh               uses $PYTHON, by default python3
 #   PYTHON=venv/bin/python scripts/golden_check.sh
 #
-# 1. With a Python that has torch 2.11, every script of testdata runs again, in a copy of the testdata folders and of all scripts, and what it writes is
-#    compared with what is checked in, bit by bit. A script that says why it cannot be repeated (# golden-check: ...), or whose libraries
-#    this Python does not have, is named and left out.
-#    Without such a Python this part is left out, and the last line says so.
-# 2. The golden tests run and count their comparisons; a table says how many cases there are in each family, how many are equal in
-#    every bit on this CPU, and why the others are not.
+# 1. With a Python that has torch 2.11, all scripts in testdata folders run in a copy of these folders, and their output is compared
+#    with the checked-in files bit for bit. A script that is not repeatable (it says why: # golden-check: ...), or whose libraries
+#    are missing, is skipped with a message.
+#    Without such a Python this part is skipped, and the last line says so.
+# 2. The golden tests run and count their comparisons. A table shows the number of cases in each family, how many of them are
+#    bitwise equal on this CPU, and why the others are not.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 PYTHON=${PYTHON:-python3}
 TORCH=2.11
-LEAST=1200 # cases; fewer means that tests were lost
+LEAST=1200 # cases; fewer means that tests are missing
 export PYTHONDONTWRITEBYTECODE=1
 
 work=$(mktemp -d)
@@ -27,8 +27,8 @@ has_torch() {
 	"$PYTHON" -c "import sys, torch; sys.exit(not torch.__version__.startswith('$TORCH.'))" 2>"$work/why" >&2
 }
 
-# same compares two files. Where Python writes other bytes each time the values count: the metadata of a safetensors file come in any order,
-# and the older format of torch.save names storages by their addresses.
+# same compares two files, by their values where the bytes differ between runs: the metadata of a safetensors file is in random order,
+# and the old format of torch.save names storages by their addresses.
 same() {
 	cmp -s "$1" "$2" && return
 	[[ $1 == *.pt ]] && "$PYTHON" - "$1" "$2" <<'END' && return
@@ -66,13 +66,13 @@ if different:
 END
 }
 
-# recompute runs the scripts in the copy and compares what they write.
+# recompute runs the scripts in the copy and compares their output.
 recompute() {
 	local files=$work/files script folder name why log=$work/log ran=0 left=0 equal=0 different=0 untouched=0
-	git ls-files -z -- '*/testdata/*' '*.py' cgotorch/src/mkl_intel.c >"$files" # what scripts share, and the library that scripts/golden/pins.py builds
+	git ls-files -z -- '*/testdata/*' '*.py' cgotorch/src/mkl_intel.c >"$files" # including shared scripts, and the source of the library that scripts/golden/pins.py builds
 	mkdir "$work/copy"
 	tar -c --null -T "$files" | tar -x -C "$work/copy"
-	find "$work/copy" -type f -exec touch -d @0 {} + # so that it shows what the scripts wrote
+	find "$work/copy" -type f -exec touch -d @0 {} + # newer files are those that the scripts wrote
 	touch -d @1 "$work/old"
 	while IFS= read -r script; do
 		folder=$(dirname "$script") name=$(basename "$script")
@@ -108,7 +108,7 @@ recompute() {
 			echo "DIFFERENT: $name: what its script writes now is not what is checked in"
 		fi
 	done <"$files"
-	while IFS= read -r -d '' name; do # a file that is new: a case that nobody checked in
+	while IFS= read -r -d '' name; do # a new file is a case that was not checked in
 		[[ -e ${name#"$work/copy/"} ]] || {
 			bad=1
 			echo "NEW: ${name#"$work/copy/"}: written by its script, but not checked in"
@@ -125,7 +125,7 @@ else
 	compared="$PYTHON has no torch $TORCH ($(tail -n 1 "$work/why")), so Go was compared with the checked-in golden files only; PYTHON=... names another"
 fi
 
-# The packages whose tests count: found, not listed, so none is forgotten.
+# The packages whose tests count comparisons, computed so that none is forgotten.
 mapfile -t packages < <(go list -test -f '{{.ImportPath}} {{.Deps}}' ./... | sed -n '/internal\/goldencount[] ]/s/\.test .*//p' | grep -v /internal/)
 GOTRAINER_GOLDEN_COUNT=$work/count GOTRAINER_REQUIRE_TORCH=1 go test -count=1 "${packages[@]}" >"$work/tests" || {
 	bad=1

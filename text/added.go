@@ -37,14 +37,14 @@ func SpecialTokens(contents ...string) []AddedToken {
 	return tokens
 }
 
-// addedVocabulary are the added tokens of a tokenizer.
+// addedVocabulary holds the added tokens of a tokenizer.
 type addedVocabulary struct {
 	ids        map[string]int64
 	tokens     map[int64]AddedToken
 	normalized map[int64]string // the contents that normalization changed
 	special    map[string]bool
-	raw        matcher // those looked for in the text as it is
-	cleaned    matcher // those looked for in the normalized text
+	raw        matcher // the tokens searched for in the original text
+	cleaned    matcher // the tokens searched for in the normalized text
 }
 
 func newAddedVocabulary(tokens []AddedToken, model models.Model, n normalizers.Normalizer) (*addedVocabulary, error) {
@@ -94,7 +94,7 @@ func newAddedVocabulary(tokens []AddedToken, model models.Model, n normalizers.N
 			return nil, fmt.Errorf("added tokens %q and %q are the same once normalized, %q: nothing tells them apart",
 				a.tokens[other].Content, t.Content, content)
 		}
-		if content != "" { // normalization left nothing that could be found
+		if content != "" { // if empty, normalization left nothing to search for
 			into[content] = id
 		}
 	}
@@ -107,12 +107,12 @@ func (a *addedVocabulary) list() []AddedToken {
 	return slices.SortedFunc(maps.Values(a.tokens), func(x, y AddedToken) int { return cmp.Compare(x.ID, y.ID) })
 }
 
-// matcher finds the longest of several contents at the leftmost place.
+// matcher finds the leftmost of several contents in a text, and the longest if several begin there.
 type matcher struct {
-	trie   *trie.Trie // nil: nothing to find
+	trie   *trie.Trie // nil if there are no contents
 	ids    []int64    // by value of the trie
 	starts [256]bool  // the bytes that contents begin with
-	single int        // that byte if it is only one, else -1
+	single int        // that byte if it is the only one, otherwise -1
 }
 
 func newMatcher(contents map[string]int64) matcher {
@@ -133,7 +133,7 @@ func newMatcher(contents map[string]int64) matcher {
 	return m
 }
 
-// next returns the first match at byte from or behind it.
+// next returns the first match at byte from or after it.
 func (m *matcher) next(text string, from int) (start, end int, id int64, ok bool) {
 	if m.trie == nil {
 		return 0, 0, 0, false
@@ -166,15 +166,15 @@ func (m *matcher) next(text string, from int) (start, end int, id int64, ok bool
 	return 0, 0, 0, false
 }
 
-// found is a stretch of a text that is an added token, or is between two when id is negative.
-type found struct {
+// segment is a part of a text: an added token, or the text between two of them if id is negative.
+type segment struct {
 	start, end int
 	id         int64
 }
 
 // split cuts a text at added tokens. Without any it returns nil.
-func (a *addedVocabulary) split(m *matcher, text string) []found {
-	var parts []found
+func (a *addedVocabulary) split(m *matcher, text string) []segment {
+	var parts []segment
 	last := 0
 	for from := 0; ; {
 		start, end, id, ok := m.next(text, from)
@@ -194,15 +194,15 @@ func (a *addedVocabulary) split(m *matcher, text string) []found {
 		if t.RStrip {
 			end += len(text[end:]) - len(strings.TrimLeftFunc(text[end:], space))
 		}
-		end = max(start, end) // space that is a token itself may lie behind what was taken
+		end = max(start, end) // the start may have moved past a token that is a space itself
 		if last < start {
-			parts = append(parts, found{last, start, -1})
+			parts = append(parts, segment{last, start, -1})
 		}
-		parts = append(parts, found{start, end, id})
+		parts = append(parts, segment{start, end, id})
 		last = end
 	}
 	if parts != nil && last < len(text) {
-		parts = append(parts, found{last, len(text), -1})
+		parts = append(parts, segment{last, len(text), -1})
 	}
 	return parts
 }

@@ -33,7 +33,7 @@ func benchmarkTokenizer(b *testing.B) *Tokenizer {
 	return t
 }
 
-// BenchmarkIDs gives ids only, on one goroutine.
+// BenchmarkIDs computes only ids, on one goroutine.
 func BenchmarkIDs(b *testing.B) {
 	t, texts := benchmarkTokenizer(b), benchmarkTexts(b)
 	b.ReportAllocs()
@@ -51,7 +51,7 @@ func BenchmarkIDs(b *testing.B) {
 	b.ReportMetric(float64(tokens)/b.Elapsed().Seconds()/1e6, "Mtokens/s")
 }
 
-// BenchmarkEncode gives whole encodings, on one goroutine.
+// BenchmarkEncode computes complete encodings, on one goroutine.
 func BenchmarkEncode(b *testing.B) {
 	t, texts := benchmarkTokenizer(b), benchmarkTexts(b)
 	b.ReportAllocs()
@@ -68,7 +68,7 @@ func BenchmarkEncode(b *testing.B) {
 	b.ReportMetric(float64(tokens)/b.Elapsed().Seconds()/1e6, "Mtokens/s")
 }
 
-// BenchmarkLoad reads bert-base-uncased's vocabulary and makes the tokenizer.
+// BenchmarkLoad reads bert-base-uncased's vocabulary and creates the tokenizer.
 func BenchmarkLoad(b *testing.B) {
 	for b.Loop() {
 		benchmarkTokenizer(b)

@@ -14,11 +14,11 @@ import (
 	"github.com/gotrainer/gotrainer/text/pretokenizers"
 )
 
-// bertPath is the short way through BERT's pipeline, BertNormalizer, BertPreTokenizer and
-// WordPiece: one pass over the text, without strings in between. Each character is looked up once:
-// what it becomes, and whether it ends a word. The rare texts in which characters depend on their
-// neighbours (a mark that is kept and may change places with another) go the long way, and so do
-// bytes that are no UTF-8.
+// bertPath is the fast path for BERT's pipeline of BertNormalizer, BertPreTokenizer and WordPiece:
+// a single pass over the text, without intermediate strings. It looks up each character once, to
+// find out what it is normalized to and whether it ends a word. The rare texts in which this
+// depends on neighboring characters (a combining mark that is kept and may be reordered), and bytes
+// that are not UTF-8, take the general path, tokenizeAny.
 type bertPath struct {
 	normalizer normalizers.BertNormalizer
 	model      *models.WordPiece
@@ -27,11 +27,11 @@ type bertPath struct {
 	scratch    sync.Pool                                          // of *bertScratch
 }
 
-// fold is what becomes of a character.
+// fold is what a character is normalized to.
 type fold struct {
 	kind foldKind
 	n    uint8
-	out  [14]byte // its n bytes of the word
+	out  [14]byte // the n bytes that it adds to the word
 }
 
 type foldKind uint8
@@ -39,12 +39,12 @@ type foldKind uint8
 const (
 	foldWord  foldKind = iota // part of a word
 	foldSpace                 // ends a word
-	foldDrop                  // vanishes
+	foldDrop                  // is removed
 	foldAlone                 // a word by itself
-	foldHard                  // the long way
+	foldHard                  // depends on its neighbors: general path
 )
 
-// newBertPath returns nil when the pipeline is another one.
+// newBertPath returns nil if the pipeline is not BERT's.
 func newBertPath(c Config, added *addedVocabulary) *bertPath {
 	n, ok := c.Normalizer.(normalizers.BertNormalizer)
 	if _, bert := c.PreTokenizer.(pretokenizers.BertPreTokenizer); !ok || !bert || added.cleaned.trie != nil {
@@ -62,7 +62,7 @@ func newBertPath(c Config, added *addedVocabulary) *bertPath {
 	return b
 }
 
-// fold works out what becomes of a character.
+// fold computes the fold of a character.
 func (b *bertPath) fold(r rune) fold {
 	table := ucd.Load()
 	props := table.Of(r)
@@ -83,7 +83,7 @@ func (b *bertPath) fold(r rune) fold {
 	switch {
 	case !ok || is(ucd.Space) || len(out) > len(f.out) || alone && len(letters) > 1:
 		return fold{kind: foldHard}
-	case len(letters) == 0 && chinese: // its spaces end the word
+	case len(letters) == 0 && chinese: // the spaces around it end the word
 		return fold{kind: foldSpace}
 	case len(letters) == 0:
 		return fold{kind: foldDrop}
@@ -94,8 +94,8 @@ func (b *bertPath) fold(r rune) fold {
 	return f
 }
 
-// letters is what the normalizer makes of a character: without accents and small, if it is to be.
-// It returns false where that depends on the neighbours.
+// letters returns what the normalizer makes of a character: without accents and in lower case, if
+// it is set so. It returns false if that depends on neighboring characters.
 func (b *bertPath) letters(r rune) (letters []rune, ok bool) {
 	parts := string(r)
 	accents := b.normalizer.AccentsStripped()
@@ -124,7 +124,7 @@ func (b *bertPath) letters(r rune) (letters []rune, ok bool) {
 	return letters, true
 }
 
-// at returns what becomes of a character outside of ASCII.
+// at returns the fold of a character outside ASCII.
 func (b *bertPath) at(r rune) *fold {
 	slot := &b.pages[r>>8]
 	page := slot.Load()
@@ -133,25 +133,25 @@ func (b *bertPath) at(r rune) *fold {
 		for i := range page {
 			page[i] = b.fold(r&^0xff | rune(i))
 		}
-		slot.Store(page) // goroutines that come here at once write the same
+		slot.Store(page) // concurrent goroutines store equal pages
 	}
 	return &page[r&0xff]
 }
 
-// bertScratch is what one pass needs.
+// bertScratch holds the buffers of one pass.
 type bertScratch struct {
 	word   []byte
-	from   []source // of each byte of the word, when spans are wanted
+	from   []source // of each byte of the word; only filled if spans are needed
 	pieces []models.Piece
 }
 
-// source is the character that a byte of a word comes from.
+// source locates the character that a byte of a word comes from.
 type source struct {
 	byte, char int32
 	n          uint8
 }
 
-// bertScan is a pass over a text, or over what is between two added tokens.
+// bertScan is a pass over a text, or over the text between two added tokens.
 type bertScan struct {
 	*bertPath
 	*bertScratch
@@ -160,8 +160,8 @@ type bertScan struct {
 	spans     bool
 }
 
-// next makes the next word in s.word; it is empty at the end of the text. It returns false when the
-// text must go the long way.
+// next puts the next word into s.word, which is empty at the end of the text. It returns false if
+// the text must take the general path.
 func (s *bertScan) next() bool {
 	word := s.word[:0]
 	s.from = s.from[:0]
@@ -211,15 +211,15 @@ scan:
 	return true
 }
 
-// mark notes that the bytes of f come from the character of n bytes at pos.
+// mark records that the bytes of f come from the character of n bytes at pos.
 func (s *bertScan) mark(f *fold, pos, n int) {
 	for range f.n {
 		s.from = append(s.from, source{int32(pos), int32(s.char), uint8(n)})
 	}
 }
 
-// encode tokenizes a text with everything that is known of its tokens. It returns nil, nil when the
-// text must go the long way.
+// encode tokenizes a text into a complete [Encoding]. It returns nil, nil if the text must take the
+// general path.
 func (b *bertPath) encode(added *addedVocabulary, text string, typeID int64, word, spare int) (*Encoding, error) {
 	if len(text) > math.MaxInt32 {
 		return nil, nil
@@ -285,8 +285,8 @@ func (b *bertPath) encode(added *addedVocabulary, text string, typeID int64, wor
 	return e, nil
 }
 
-// appendIDs appends the ids of a text, at most limit of them when that is not negative. It returns
-// false when the text must go the long way.
+// appendIDs appends the ids of a text, at most limit of them unless limit is negative. It returns
+// false if the text must take the general path.
 func (b *bertPath) appendIDs(dst []int64, added *addedVocabulary, text string, limit int) ([]int64, bool, error) {
 	scan := bertScan{bertPath: b, bertScratch: b.scratch.Get().(*bertScratch)}
 	defer b.scratch.Put(scan.bertScratch)
@@ -313,7 +313,7 @@ func (b *bertPath) appendIDs(dst []int64, added *addedVocabulary, text string, l
 	}
 	parts := added.split(&added.raw, text)
 	if parts == nil {
-		parts = []found{{0, len(text), -1}}
+		parts = []segment{{0, len(text), -1}}
 	}
 	for _, f := range parts {
 		if f.id >= 0 {

@@ -16,7 +16,8 @@ import (
 	"github.com/gotrainer/gotrainer/text/pretokenizers"
 )
 
-// TestTrainedMergesAreTheReferences: whole tokenizers, merge by merge, and the ids of texts.
+// TestTrainedMergesAreTheReferences compares whole tokenizers, merge by merge, and the ids of
+// texts.
 func TestTrainedMergesAreTheReferences(t *testing.T) {
 	raw, err := os.ReadFile("testdata/train_bpe.json")
 	require.NoError(t, err)
@@ -40,7 +41,7 @@ func TestTrainedMergesAreTheReferences(t *testing.T) {
 		o := TrainOptions{VocabSize: s.VocabSize, MinFrequency: s.MinFrequency,
 			SpecialTokens: s.SpecialTokens}
 		if s.VocabSize == 0 {
-			o.VocabSize = 1 // less than the alphabet, which is there in any case; 0 is the default here
+			o.VocabSize = 1 // less than the alphabet, which is always included; 0 would mean the default
 		}
 		var tok *Tokenizer
 		if c.Level == "bytes" {

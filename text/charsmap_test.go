@@ -11,7 +11,7 @@ import (
 	"github.com/gotrainer/gotrainer/text/pretokenizers"
 )
 
-// charsmapFile is testdata/charsmap.json, written by testdata/charsmap.py.
+// charsmapFile is the content of testdata/charsmap.json, written by testdata/charsmap.py.
 type charsmapFile struct {
 	Alphabet   string
 	Components map[string]struct {
@@ -48,7 +48,7 @@ func readCharsmaps(t testing.TB, path string) (f charsmapFile) {
 	return f
 }
 
-// clusterTexts draws the texts that charsmap.py draws: marks, joiners, flags and jamo in any order.
+// clusterTexts draws the same texts as charsmap.py: marks, joiners, flags and jamo in any order.
 func clusterTexts(alphabet string, n int, state uint64) []string {
 	draw := func(k int) uint64 {
 		state = state*6364136223846793005 + 1442695040888963407
@@ -66,7 +66,8 @@ func clusterTexts(alphabet string, n int, state uint64) []string {
 	return texts
 }
 
-// The variable GOTRAINER_CHARSMAPS names what charsmap.py writes of sentencepiece's own tables.
+// The variable GOTRAINER_CHARSMAPS names the file that charsmap.py writes for sentencepiece's own
+// tables.
 func TestCharsmapsAndScriptsAreTheReferences(t *testing.T) {
 	paths := []string{"testdata/charsmap.json"}
 	if more := os.Getenv("GOTRAINER_CHARSMAPS"); more != "" {

@@ -8,7 +8,7 @@ import (
 )
 
 func TestReverseDigitsIsHezars(t *testing.T) {
-	// Answers of hezar.utils.reverse_string_digits, hezar 1.0.0.
+	// Results of hezar.utils.reverse_string_digits, hezar 1.0.0.
 	for in, want := range map[string]string{
 		"12ب345":     "543ب21",
 		"a12bc34":    "a21bc43",

@@ -76,7 +76,7 @@ func (t *Tokenizer) EncodeBatch(ctx context.Context, inputs []Input, o *EncodeOp
 		o = &EncodeOptions{}
 	}
 	batch := make([]*Encoding, len(inputs))
-	err := share(ctx, len(inputs), o.Goroutines, func(i int) (err error) {
+	err := parallel(ctx, len(inputs), o.Goroutines, func(i int) (err error) {
 		batch[i], err = t.encode(inputs[i], o)
 		return err
 	})
@@ -89,13 +89,13 @@ func (t *Tokenizer) EncodeBatch(ctx context.Context, inputs []Input, o *EncodeOp
 	return batch, nil
 }
 
-// share calls do for each input from several goroutines. The error is that of the first input, by
-// number, among the ones that failed.
-func share(ctx context.Context, n, goroutines int, do func(i int) error) error {
+// parallel calls do for each of n inputs, from several goroutines. If some fail, it returns the
+// error of the one with the lowest index.
+func parallel(ctx context.Context, n, goroutines int, do func(i int) error) error {
 	if goroutines <= 0 {
 		goroutines = runtime.GOMAXPROCS(0)
 	}
-	const block = 16 // inputs taken at once: texts are small
+	const block = 16 // inputs that a goroutine takes at a time: texts are small
 	goroutines = min(goroutines, (n+block-1)/block)
 	var (
 		next   atomic.Int64
@@ -114,7 +114,7 @@ func share(ctx context.Context, n, goroutines int, do func(i int) error) error {
 						failed, first = i, fmt.Errorf("input %d: %w", i, err)
 					}
 					mu.Unlock()
-					next.Store(int64(n)) // the others stop
+					next.Store(int64(n)) // stops the other goroutines
 					return
 				}
 			}
@@ -136,7 +136,7 @@ func share(ctx context.Context, n, goroutines int, do func(i int) error) error {
 	return ctx.Err()
 }
 
-// encode does everything but pad.
+// encode does everything except padding.
 func (t *Tokenizer) encode(in Input, o *EncodeOptions) (*Encoding, error) {
 	special := 0
 	if !o.NoSpecialTokens {
@@ -154,7 +154,7 @@ func (t *Tokenizer) encode(in Input, o *EncodeOptions) (*Encoding, error) {
 	}
 	if tr := t.config.Truncation; tr != nil {
 		if tr.MaxLength < special {
-			return nil, noRoom(tr, special)
+			return nil, noRoomError(tr, special)
 		}
 		if err := tr.Fit(e, pair, tr.MaxLength-special); err != nil {
 			return nil, err
@@ -163,7 +163,7 @@ func (t *Tokenizer) encode(in Input, o *EncodeOptions) (*Encoding, error) {
 	return processors.Process(t.config.PostProcessor, e, pair, !o.NoSpecialTokens)
 }
 
-// sequence tokenizes one text, or one that is cut into words already, without special tokens.
+// sequence tokenizes one text, which may already be split into words, without special tokens.
 func (t *Tokenizer) sequence(text string, words []string, typeID int64, spare int) (*Encoding, error) {
 	if words == nil {
 		return t.tokenize(text, typeID, -1, spare)
@@ -178,14 +178,14 @@ func (t *Tokenizer) sequence(text string, words []string, typeID int64, spare in
 	return encodings.Merge(parts...), nil
 }
 
-// piece is a stretch of a text on its way to the model, or an added token.
+// piece is a part of a text that the model will tokenize, or an added token.
 type piece struct {
 	normalizers.String
-	added int64 // the id of an added token; negative: it is none
+	added int64 // the id of the added token; negative if it is not one
 }
 
-// tokenize does the work for one text. With word not negative all tokens are of that word; else the
-// pieces count.
+// tokenize tokenizes one text. If word is not negative, it is the word index of all tokens;
+// otherwise each piece is a word.
 func (t *Tokenizer) tokenize(text string, typeID int64, word, spare int) (*Encoding, error) {
 	if t.bert != nil {
 		if e, err := t.bert.encode(t.added, text, typeID, word, spare); e != nil || err != nil {
@@ -195,7 +195,7 @@ func (t *Tokenizer) tokenize(text string, typeID int64, word, spare int) (*Encod
 	return t.tokenizeAny(text, typeID, word)
 }
 
-// tokenizeAny is the long way, which any tokenizer can go.
+// tokenizeAny is the general path, which works for any tokenizer.
 func (t *Tokenizer) tokenizeAny(text string, typeID int64, word int) (*Encoding, error) {
 	pieces, err := t.pieces(text)
 	if err != nil {
@@ -225,7 +225,7 @@ func (t *Tokenizer) tokenizeAny(text string, typeID int64, word int) (*Encoding,
 	return e, nil
 }
 
-// pieces finds added tokens, normalizes and pre-tokenizes.
+// pieces splits a text at added tokens, and normalizes and pre-tokenizes the rest.
 func (t *Tokenizer) pieces(text string) ([]piece, error) {
 	whole := piece{normalizers.NewString(text), -1}
 	var pieces []piece
@@ -262,12 +262,13 @@ func (t *Tokenizer) pieces(text string) ([]piece, error) {
 	return words, nil
 }
 
-// extract cuts a piece at added tokens. Without any it begins, as in the reference, where its first
-// character comes from, behind what normalization took away: Metaspace asks for that.
+// extract splits a piece at added tokens. Even without any, it slices the piece, so that, as in the
+// reference, it starts at the original position of its first character, after anything that
+// normalization removed: Metaspace depends on this.
 func (t *Tokenizer) extract(m *matcher, p piece) []piece {
 	parts := t.added.split(m, p.Text())
 	if parts == nil {
-		parts = []found{{0, len(p.Text()), p.added}}
+		parts = []segment{{0, len(p.Text()), p.added}}
 	}
 	pieces := make([]piece, len(parts))
 	for i, f := range parts {
@@ -276,8 +277,8 @@ func (t *Tokenizer) extract(m *matcher, p piece) []piece {
 	return pieces
 }
 
-// charCounter returns the function that makes of bytes of the text characters of the text. Tokens
-// that stand for more bytes than the text has, such as those of a suffix, end with it.
+// charCounter returns a function that converts spans of bytes of the text to spans of characters. A
+// token with more bytes than the text, such as one with a suffix, ends where the text ends.
 func charCounter(text string) func(Span) Span {
 	ascii, most := true, len(text)
 	for i := range len(text) {

@@ -10,7 +10,7 @@ import (
 	"github.com/gotrainer/gotrainer/text/pretokenizers"
 )
 
-// vocabulary is a small vocabulary of BERT's kind.
+// vocabulary is a small vocabulary for BERT.
 var vocabulary = map[string]int64{"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "[MASK]": 4, "token": 5, "##izer": 6,
 	"##s": 7, "cut": 8, "text": 9, ".": 10}
 

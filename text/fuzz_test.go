@@ -10,8 +10,8 @@ import (
 	"github.com/gotrainer/gotrainer/text/models"
 )
 
-// FuzzParseTokenizer reads damaged tokenizer.json files; what is accepted must encode and decode
-// without a panic, within bounds.
+// FuzzParseTokenizer reads damaged tokenizer.json files; accepted ones must encode and decode
+// without a panic, with spans within the text.
 func FuzzParseTokenizer(f *testing.F) {
 	files, err := filepath.Glob("testdata/tiny/*.json")
 	if err != nil {
@@ -31,7 +31,7 @@ func FuzzParseTokenizer(f *testing.F) {
 			return
 		}
 		if p := tok.config.Padding; p != nil && p.Length+p.MultipleOf > 1000 {
-			tok.config.Padding = nil // allowed, and slow
+			tok.config.Padding = nil // valid, but slow
 		}
 		for _, text := range []string{"", "a", "The quick\tbrown [MASK]. ۱۲ب ½e\u0301\u0323 don't", "\xff\xfe",
 			strings.Repeat("ab ", 40)} {
@@ -52,7 +52,7 @@ func FuzzParseTokenizer(f *testing.F) {
 	})
 }
 
-// FuzzEncode holds the short way against the long one for any text.
+// FuzzEncode compares the fast path, which computes only ids, with the full one.
 func FuzzEncode(f *testing.F) {
 	for _, s := range append(randomTexts(20, 5), "\xff", "a\xc3", "[MASK]\xffb") {
 		f.Add(s)

@@ -28,7 +28,7 @@ func (t *Tokenizer) AppendIDs(dst []int64, in Input, o *EncodeOptions) ([]int64,
 	if tr := t.config.Truncation; tr == nil {
 		dst, err = t.appendTexts(dst, in, slots, -1)
 	} else if room := tr.MaxLength - special; room < 0 {
-		err = noRoom(tr, special)
+		err = noRoomError(tr, special)
 	} else if !in.IsPair && tr.KeepsStart(room) {
 		dst, err = t.appendTexts(dst, in, slots, room)
 	} else {
@@ -40,8 +40,8 @@ func (t *Tokenizer) AppendIDs(dst []int64, in Input, o *EncodeOptions) ([]int64,
 	return dst, nil
 }
 
-// appendTexts tokenizes each text where it belongs, and stops at limit tokens of it where that is
-// not negative: what follows does not matter.
+// appendTexts tokenizes each text into its slot. Unless limit is negative, it stops after limit
+// tokens, since the rest would be cut off.
 func (t *Tokenizer) appendTexts(dst []int64, in Input, slots []slot, limit int) ([]int64, error) {
 	texts := [2]string{in.Text, in.Pair}
 	var err error
@@ -55,8 +55,8 @@ func (t *Tokenizer) appendTexts(dst []int64, in Input, slots []slot, limit int) 
 	return dst, nil
 }
 
-// appendTruncated tokenizes the texts first: how many tokens one keeps depends on all that there
-// are.
+// appendTruncated tokenizes all texts before it truncates them, since how many tokens each keeps
+// depends on the lengths of all.
 func (t *Tokenizer) appendTruncated(dst []int64, in Input, slots []slot, room int) ([]int64, error) {
 	var ids [2][]int64
 	var err error
@@ -81,7 +81,7 @@ func (t *Tokenizer) appendTruncated(dst []int64, in Input, slots []slot, room in
 	return dst, nil
 }
 
-func noRoom(tr *Truncation, special int) error {
+func noRoomError(tr *Truncation, special int) error {
 	return fmt.Errorf("truncation to %d tokens leaves no room for the %d special ones", tr.MaxLength, special)
 }
 
@@ -117,7 +117,7 @@ func (t *Tokenizer) IDsBatch(ctx context.Context, inputs []Input, o *EncodeOptio
 		o = &EncodeOptions{}
 	}
 	batch := make([][]int64, len(inputs))
-	err := share(ctx, len(inputs), o.Goroutines, func(i int) (err error) {
+	err := parallel(ctx, len(inputs), o.Goroutines, func(i int) (err error) {
 		batch[i], err = t.AppendIDs(make([]int64, 0, len(inputs[i].Text)/4+len(inputs[i].Pair)/4+8), inputs[i], o)
 		return err
 	})

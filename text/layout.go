@@ -2,13 +2,13 @@ package text
 
 import "github.com/gotrainer/gotrainer/text/processors"
 
-// slot is a place in the ids of an input: a text, or special tokens.
+// slot is an element of a layout: a text, or special tokens.
 type slot struct {
-	sequence int     // 0 or 1; -1: special
+	sequence int     // index of the text, 0 or 1; -1 for special tokens
 	ids      []int64 // of special tokens
 }
 
-// layout is where a post-processor puts ids, known without running it.
+// layout is the order in which a post-processor arranges texts and special tokens.
 type layout struct{ single, pair []slot }
 
 func (l *layout) of(isPair bool) []slot {
@@ -18,7 +18,8 @@ func (l *layout) of(isPair bool) []slot {
 	return l.single
 }
 
-// layoutOf reads the layout off the post-processors that have a fixed one.
+// layoutOf returns the layout of a post-processor without running it, or nil if it has no fixed
+// one.
 func layoutOf(p processors.PostProcessor) *layout {
 	special := func(ids ...int64) slot { return slot{-1, ids} }
 	a, b := slot{sequence: 0}, slot{sequence: 1}

@@ -32,7 +32,7 @@ const (
 	addedTokensFile   = "added_tokens.json"
 )
 
-// maxFile is the size of the largest file that is read. The largest tokenizers known have some 30
+// maxFile limits the size of the files that are read. The largest known tokenizers have some 30
 // MiB.
 const maxFile = 256 << 20
 
@@ -174,7 +174,7 @@ func (t *Tokenizer) MarshalJSON() ([]byte, error) {
 var bertClasses = []string{"Bert", "DistilBert", "Electra", "MobileBert", "LayoutLM", "SqueezeBert", "ConvBert",
 	"RetriBert", "Lxmert", "DPRContextEncoder", "DPRQuestionEncoder", "DPRReader"}
 
-// bertConfig is what BERT's tokenizer takes from tokenizer_config.json.
+// bertConfig holds the settings of tokenizer_config.json that BERT's tokenizer uses.
 type bertConfig struct {
 	Class        string                `json:"tokenizer_class"`
 	Lowercase    *bool                 `json:"do_lower_case"`
@@ -186,13 +186,13 @@ type bertConfig struct {
 	Cls          *specialtoken.Token   `json:"cls_token"`
 	Mask         *specialtoken.Token   `json:"mask_token"`
 	Extra        tokenList             `json:"extra_special_tokens"`
-	Additional   tokenList             `json:"additional_special_tokens"` // what Extra was called before
+	Additional   tokenList             `json:"additional_special_tokens"` // the older name of Extra
 	Added        map[string]AddedToken `json:"added_tokens_decoder"`
 
 	addedFile map[string]int64 // added_tokens.json: ids by token
 }
 
-// tokenList is a list of special tokens, or an object that gives each a name.
+// tokenList is a list of special tokens; in JSON it may also be an object that names each token.
 type tokenList []specialtoken.Token
 
 func (l *tokenList) UnmarshalJSON(data []byte) error {
@@ -208,9 +208,9 @@ func (l *tokenList) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// readBertConfig reads tokenizer_config.json. Where that does not list the added tokens, as it has
-// since version 4.34 of transformers, special_tokens_map.json and added_tokens.json count too. None
-// of them need be there.
+// readBertConfig reads tokenizer_config.json. If that does not list the added tokens, as it does
+// since version 4.34 of transformers, it also reads special_tokens_map.json and added_tokens.json.
+// All three files are optional.
 func readBertConfig(dir string) (*bertConfig, error) {
 	c := new(bertConfig)
 	if err := readOptional(filepath.Join(dir, configFile), c); err != nil || c.Added != nil {
@@ -222,7 +222,7 @@ func readBertConfig(dir string) (*bertConfig, error) {
 	return c, readOptional(filepath.Join(dir, addedTokensFile), &c.addedFile)
 }
 
-// readOptional reads JSON of a file that need not be there.
+// readOptional reads a JSON file that may be missing.
 func readOptional(path string, into any) error {
 	data, err := regularfile.ReadFile(path, maxFile)
 	switch {
@@ -237,7 +237,7 @@ func readOptional(path string, into any) error {
 	return nil
 }
 
-// loadVocab makes BERT's tokenizer as BertTokenizer of transformers does.
+// loadVocab makes BERT's tokenizer from vocab.txt, as BertTokenizer of transformers does.
 func loadVocab(vocabPath string) (*Tokenizer, error) {
 	dir := filepath.Dir(vocabPath)
 	c, err := readBertConfig(dir)
@@ -296,7 +296,7 @@ func (c *bertConfig) options() BertOptions {
 		is := special[token]
 		o.AddedTokens = append(o.AddedTokens, AddedToken{Content: token, Normalized: !is, Special: is})
 	}
-	// extra ones that the vocabulary lacks get their ids behind these
+	// extra tokens that the vocabulary lacks get ids after these
 	o.AddedTokens = append(o.AddedTokens, SpecialTokens(named.Unknown, named.Sep, named.Pad, named.Cls, named.Mask)...)
 	for _, t := range extra {
 		o.AddedTokens = append(o.AddedTokens, AddedToken(t))

@@ -66,7 +66,7 @@ func TestFilesThatAreRefusedSayWhy(t *testing.T) {
 	}
 }
 
-// Twenty-five doublings of one letter are 32 MiB, of a page 100 GiB.
+// Twenty-five doublings turn one letter into 32 MiB, and a page into 100 GiB.
 func TestReplacementsThatGrowWithoutBoundAreRefused(t *testing.T) {
 	doublings := func(n int) string {
 		return `{"normalizer":{"type":"Sequence","normalizers":[` +
@@ -103,7 +103,7 @@ func TestReplacementsThatGrowWithoutBoundAreRefused(t *testing.T) {
 	}
 }
 
-// A character outside ASCII becomes two, of two bytes each, whenever its bytes are spelled.
+// Every time bytes are spelled, a non-ASCII character becomes two characters of two bytes each.
 func TestBytesThatAreSpelledAgainAndAgainAreRefused(t *testing.T) {
 	spelled := strings.TrimSuffix(strings.Repeat(`{"type":"ByteLevel"},`, 40), ",")
 	for _, pieces := range []string{
@@ -123,7 +123,7 @@ func TestBytesThatAreSpelledAgainAndAgainAreRefused(t *testing.T) {
 	}
 }
 
-// A token that takes the white space behind it, and white space that is a token itself.
+// A token that strips the white space after it, followed by white space that is itself a token.
 func TestAddedTokensThatWantTheSameSpace(t *testing.T) {
 	tok, err := ParseTokenizer([]byte(`{"model":{"type":"WordLevel","unk_token":"[UNK]","vocab":{"[UNK]":0,"x":1}},
 		"added_tokens":[
@@ -143,7 +143,7 @@ func TestAddedTokensThatWantTheSameSpace(t *testing.T) {
 	}
 }
 
-// The bytes of a suffix are tokens too, and stand for nothing of the text.
+// The bytes of a suffix are tokens too, but correspond to no part of the text.
 func TestTokensOfTheBytesOfASuffixEndWithTheText(t *testing.T) {
 	var vocab strings.Builder
 	for i := range 256 {
@@ -206,7 +206,7 @@ func TestFoldersOfModels(t *testing.T) {
 	}
 }
 
-// What BertTokenizer of transformers 5.17 makes of the same folders.
+// Expected values are those of transformers 5.17's BertTokenizer for the same folders.
 func TestFoldersWithFurtherSpecialTokens(t *testing.T) {
 	const vocab = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n<mask>\na\nx\n"
 	for _, c := range []struct {
@@ -333,8 +333,8 @@ func TestTokensAreFoundByCharacterAndWord(t *testing.T) {
 	}
 }
 
-// What tokenizers 0.23.3 does: behind a character that normalization took away nothing is put before
-// the text.
+// As in tokenizers 0.23.3, nothing is prepended to a text after a character that normalization
+// removed.
 func TestFirstPieceBehindWhatNormalizationTook(t *testing.T) {
 	tok, err := ParseTokenizer([]byte(`{"normalizer":{"type":"Strip","strip_left":true,"strip_right":false},
 		"pre_tokenizer":{"type":"Metaspace","replacement":"_","prepend_scheme":"first","split":false},

@@ -23,7 +23,7 @@ type BertOptions struct {
 	AddedTokens []AddedToken // additional ones
 }
 
-// withDefaults puts BERT's special tokens where none are named.
+// withDefaults fills in BERT's special tokens where none are set.
 func (o BertOptions) withDefaults() BertOptions {
 	o.Unknown, o.Sep, o.Pad = cmp.Or(o.Unknown, "[UNK]"), cmp.Or(o.Sep, "[SEP]"), cmp.Or(o.Pad, "[PAD]")
 	o.Cls, o.Mask = cmp.Or(o.Cls, "[CLS]"), cmp.Or(o.Mask, "[MASK]")

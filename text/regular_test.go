@@ -11,8 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
-// A device that never ends and a pipe that nobody writes to are refused at once, whichever file of
-// a tokenizer they stand for.
+// An endless device and a pipe without a writer are rejected at once in place of any file of a
+// tokenizer.
 func TestATokenizerIsMadeOfRegularFiles(t *testing.T) {
 	for _, name := range []string{tokenizerFile, vocabFile, configFile, specialTokensFile, addedTokensFile} {
 		for what, put := range map[string]func(path string) error{

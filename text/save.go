@@ -43,7 +43,8 @@ func (t *Tokenizer) Save(dir string) error {
 	return os.WriteFile(filepath.Join(dir, configFile), settings, 0o666)
 }
 
-// settings are tokenizer_config.json for this tokenizer, with what else the file at path says.
+// settings returns tokenizer_config.json for this tokenizer, with the other settings of the file at
+// path.
 func (t *Tokenizer) settings(path string) ([]byte, error) {
 	c := map[string]any{}
 	old, err := regularfile.ReadFile(path, maxFile)
@@ -52,7 +53,7 @@ func (t *Tokenizer) settings(path string) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	default:
-		kept := map[string]json.RawMessage{} // whose numbers are not to change
+		kept := map[string]json.RawMessage{} // raw, so that numbers do not change
 		if err := json.Unmarshal(old, &kept); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
@@ -60,7 +61,7 @@ func (t *Tokenizer) settings(path string) ([]byte, error) {
 			c[key] = value
 		}
 	}
-	delete(c, "added_tokens_decoder") // which tokenizer.json has, and perhaps with other tokens
+	delete(c, "added_tokens_decoder") // it is in tokenizer.json, and here may be outdated
 	c["tokenizer_class"] = "PreTrainedTokenizerFast"
 	if space, ok := prefixSpace(t.config.PreTokenizer); ok {
 		c["add_prefix_space"] = space
@@ -96,8 +97,8 @@ func (t *Tokenizer) settings(path string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// specialKeys are the special tokens of tokenizer_config.json, and what BERT, RoBERTa and GPT-2
-// call them.
+// specialKeys lists the special tokens of tokenizer_config.json with their usual texts in BERT,
+// RoBERTa and GPT-2.
 var specialKeys = []struct {
 	name  string
 	usual []string
@@ -108,9 +109,9 @@ var specialKeys = []struct {
 	{"eos_token", []string{"</s>", endOfText}},
 }
 
-// specialNames are the special tokens by their keys: those that the post-processor puts around a
-// text, and added tokens of a usual name. Other words of the vocabulary are none: as a special
-// token they would be found in texts.
+// specialNames returns the special tokens by key: those that the post-processor puts around a text,
+// and added special tokens with a usual text. It does not look at other tokens of the vocabulary,
+// since declaring one special would make it match in ordinary text.
 func (t *Tokenizer) specialNames() map[string]string {
 	names := map[string]string{}
 	for _, key := range specialKeys {
@@ -130,13 +131,13 @@ func (t *Tokenizer) specialNames() map[string]string {
 	return names
 }
 
-// inputNames are what a model gets of the tokenizer, in the words of transformers.
+// inputNames returns transformers' names of the inputs that the tokenizer makes for a model.
 func (t *Tokenizer) inputNames() ([]string, error) {
 	plain := *t
 	plain.config.Truncation, plain.config.Padding = nil, nil
 	e, err := plain.EncodePair("a", "a", nil)
 	switch {
-	case errors.Is(err, models.ErrMissingUnknown): // the vocabulary has no such letter
+	case errors.Is(err, models.ErrMissingUnknown): // the letter a is not in the vocabulary
 	case err != nil:
 		return nil, err
 	case slices.ContainsFunc(e.TypeIDs, func(id int64) bool { return id != 0 }):
@@ -145,8 +146,8 @@ func (t *Tokenizer) inputNames() ([]string, error) {
 	return []string{"input_ids", "attention_mask"}, nil
 }
 
-// prefixSpace reports whether a space is put before texts, and whether the pre-tokenizer is one
-// that could.
+// prefixSpace reports whether the pre-tokenizer puts a space before texts; ok is whether it has
+// such a setting.
 func prefixSpace(p pretokenizers.PreTokenizer) (space, ok bool) {
 	switch p := p.(type) {
 	case pretokenizers.ByteLevel:

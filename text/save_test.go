@@ -15,8 +15,9 @@ import (
 	"github.com/gotrainer/gotrainer/text/processors"
 )
 
-// TestSavedTokenizersAreThemselvesInPython: by the class of a model, transformers would lower-case a
-// cased tokenizer and leave the space before a text out. scripts/auto_interop.py asks transformers.
+// TestSavedTokenizersAreThemselvesInPython covers settings that transformers would otherwise choose
+// by the model's class: it would lowercase a cased tokenizer and omit the space before a text.
+// scripts/auto_interop.py tests this with transformers.
 func TestSavedTokenizersAreThemselvesInPython(t *testing.T) {
 	read := func(dir string) (c map[string]any) {
 		file, err := os.ReadFile(filepath.Join(dir, "tokenizer_config.json"))

@@ -18,7 +18,7 @@ import (
 	"github.com/gotrainer/gotrainer/text/processors"
 )
 
-// sumsFile is testdata/sums.json, written by testdata/sums.py.
+// sumsFile is the content of testdata/sums.json, written by testdata/sums.py.
 type sumsFile struct {
 	Components map[string]struct {
 		Pipeline struct {
@@ -43,7 +43,7 @@ func readSums(t *testing.T) sumsFile {
 	return f
 }
 
-// ranges are the scripts that random texts are drawn from, as in sums.py.
+// ranges are the code points that random texts are drawn from, as in sums.py.
 var ranges = [][2]uint64{
 	{0x20, 0x7E}, {0x61, 0x7A}, {0x41, 0x5A}, {0x20, 0x20}, {0x09, 0x0D}, {0x00, 0x1F}, {0x7F, 0xFF}, {0xC0, 0x24F},
 	{0x300, 0x36F}, {0x370, 0x3FF},
@@ -56,7 +56,7 @@ var ranges = [][2]uint64{
 	{0x1D100, 0x1D1FF}, {0x1F300, 0x1FAFF}, {0x20000, 0x2FFFF}, {0xE0000, 0xE01EF}, {0x0, 0x10FFFF},
 }
 
-// randomTexts draws the texts that sums.py draws.
+// randomTexts draws the same texts as sums.py.
 func randomTexts(n int, state uint64) []string {
 	draw := func(k int) uint64 {
 		state = state*6364136223846793005 + 1442695040888963407
@@ -98,7 +98,7 @@ func codePoints() []string {
 	return texts
 }
 
-// compare holds the sums of blocks of texts against the reference's.
+// compare compares the checksums of blocks of texts with the reference's.
 func compare(t *testing.T, name string, texts []string, block int, want []string, of func(string) []byte) {
 	t.Helper()
 	if n := (len(texts) + block - 1) / block; n != len(want) {
@@ -154,10 +154,10 @@ func TestComponentsCutAndNormalizeAsTheReference(t *testing.T) {
 			}
 			compare(t, "random", random, 1000, c.Random, splits(n, p))
 			if testing.Short() {
-				return // all code points through all components take a quarter of a minute
+				return // all code points through all components take 15 seconds
 			}
-			// A block is about a plane of Unicode. Planes 4 to 13 hold nothing; the tests of whole
-			// tokenizers run through them too.
+			// A block is about a plane of Unicode. Planes 4 to 13 are empty; the tests of whole
+			// tokenizers cover them too.
 			compare(t, "code points of planes 0 to 3", points[:4*0x800], 0x800, c.Points[:4], splits(n, p))
 			compare(t, "code points of planes 14 and 15", points[13*0x800:15*0x800], 0x800, c.Points[13:15],
 				splits(n, p))
@@ -165,7 +165,7 @@ func TestComponentsCutAndNormalizeAsTheReference(t *testing.T) {
 	}
 }
 
-// sharedData is where data sets lie that do not come with this module.
+// sharedData is the folder of data sets that are not part of this module.
 const sharedData = "../../shared/data"
 
 func sharedVocab(tb testing.TB) map[string]int64 {
@@ -196,14 +196,14 @@ func sharedLines(tb testing.TB, files ...string) []string {
 	return lines
 }
 
-// sharedSets are the data sets of sums.py.
+// sharedSets are the data sets that sums.py uses.
 var sharedSets = map[string][]string{
 	"mrpc": {"mrpc/train.tsv", "mrpc/dev.tsv", "mrpc/test.tsv"}, "sst2": {"sst2/train.tsv", "sst2/dev.tsv"},
 	"ag_news":  {"ag_news/sample10k.tsv"},
 	"sms_spam": {"sms_spam/sms.tsv"}, "rt_polarity": {"rt_polarity/rt-polarity.pos", "rt_polarity/rt-polarity.neg"},
 }
 
-// bertLike is the tokenizer that sums.py's bert makes.
+// bertLike returns the same tokenizer as bert in sums.py.
 func bertLike(t *testing.T, n normalizers.BertNormalizer) *Tokenizer {
 	t.Helper()
 	m, err := models.NewWordPiece(sharedVocab(t), models.WordPieceOptions{})
@@ -222,7 +222,7 @@ func bertLike(t *testing.T, n normalizers.BertNormalizer) *Tokenizer {
 	return tok
 }
 
-// encodingBytes returns what sums.py sums up.
+// encodingBytes returns the bytes that sums.py hashes.
 func encodingBytes(e *Encoding) []byte {
 	var out []byte
 	for i, id := range e.IDs {

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// shown is an encoding as tiny.py shows it.
+// shown is an encoding in tiny.py's output.
 type shown struct {
 	IDs, TypeIDs       []int64
 	Tokens             []string
@@ -47,7 +47,7 @@ func show(e *Encoding, overflowing bool) shown {
 	return s
 }
 
-// tinyCase is one thing that was tried: an encoding or an error.
+// tinyCase is a recorded result: an encoding or an error.
 type tinyCase struct {
 	Text, A, B  string
 	Words, Pair []string
@@ -98,8 +98,8 @@ func readTiny(t *testing.T) map[string]tinyCases {
 	return f.Cases
 }
 
-// check holds what a call gave against the case. Where the library panics or fails, an error is
-// right.
+// check compares the result of a call with the case. If the library panicked or failed, an error is
+// correct.
 func (c *tinyCase) check(t *testing.T, name string, e *Encoding, err error) {
 	t.Helper()
 	if c.Encoding == nil {
@@ -204,7 +204,7 @@ func checkTruncated(t *testing.T, tok *Tokenizer, c tinyCase) {
 	}
 }
 
-// checkIDs holds the ids alone against the whole encoding.
+// checkIDs compares the result of IDs with the whole encoding.
 func checkIDs(t *testing.T, tok *Tokenizer, in Input, e *Encoding) {
 	t.Helper()
 	ids, err := tok.AppendIDs([]int64{-7}, in, nil)

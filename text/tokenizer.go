@@ -12,7 +12,7 @@ import (
 	"github.com/gotrainer/gotrainer/text/processors"
 )
 
-// What encoding a text returns, and how it is truncated and padded; package encodings has the
+// The result of encoding a text, and how it is truncated and padded; package encodings has the
 // details.
 type (
 	Encoding   = encodings.Encoding
@@ -51,8 +51,8 @@ type Config struct {
 type Tokenizer struct {
 	config Config
 	added  *addedVocabulary
-	bert   *bertPath // the short way through BERT's pipeline; nil: this tokenizer has another one
-	layout *layout   // where the post-processor puts ids; nil: only running it tells
+	bert   *bertPath // the fast path for BERT's pipeline; nil if the pipeline is another one
+	layout *layout   // where the post-processor puts ids; nil if it must be run to know
 }
 
 // New makes a tokenizer from its components.
@@ -118,7 +118,7 @@ func (t *Tokenizer) WithPadding(o *Padding) (*Tokenizer, error) {
 	return &c, nil
 }
 
-// specialTokens is the number of tokens that the post-processor adds.
+// specialTokens returns the number of tokens that the post-processor adds.
 func (t *Tokenizer) specialTokens(isPair bool) int {
 	if t.config.PostProcessor == nil {
 		return 0

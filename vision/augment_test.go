@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// scene is a grey picture with edges and slopes.
+// scene is a gray image with edges and slopes.
 func scene(width, height int) *Image {
 	im := NewImage(width, height, 1)
 	for y := range height {
@@ -135,7 +135,7 @@ func TestBlursThatChangeNothing(t *testing.T) {
 		im := src.Clone()
 		blur(im)
 		if !bytes.Equal(im.Pix, src.Pix) {
-			t.Errorf("%s changes the picture", name)
+			t.Errorf("%s changes the image", name)
 		}
 	}
 	for _, f := range []func(*Image){func(im *Image) { GaussianBlur(im, 3) }, func(im *Image) { MotionBlur(im, 3, 0) },
@@ -181,7 +181,7 @@ func TestNoiseHasTheSpreadItPromises(t *testing.T) {
 	}
 	white := NewImage(50, 50, 1)
 	white.Fill(255)
-	AddNoise(white, 1e9, rand.New(rand.NewPCG(1, 2))) // must saturate, not wrap round
+	AddNoise(white, 1e9, rand.New(rand.NewPCG(1, 2))) // must saturate, not wrap around
 	if m := mean(white); m < 100 || m > 255 {
 		t.Errorf("absurd noise leaves a mean of %.0f", m)
 	}
@@ -223,7 +223,7 @@ func TestShadeIsDarkOnOneSide(t *testing.T) {
 
 func TestCompressJPEGIsWhatARealFileDoes(t *testing.T) {
 	for _, quality := range []int{1, 10, 49, 50, 90, 100} {
-		im := scene(43, 29) // not whole blocks
+		im := scene(43, 29) // not a multiple of the block size
 		var b bytes.Buffer
 		if err := jpeg.Encode(&b, im.Std(), &jpeg.Options{Quality: quality}); err != nil {
 			t.Fatal(err)
@@ -245,8 +245,8 @@ func TestCompressJPEGIsWhatARealFileDoes(t *testing.T) {
 				far++
 			}
 		}
-		// Integer and floating transforms may round a coefficient to another step; that moves a
-		// block a little.
+		// Integer and floating-point transforms may round a coefficient differently, which changes
+		// a block slightly.
 		if far > len(im.Pix)/10 {
 			t.Errorf("quality %d: %d of %d samples differ, %d by more than 4", quality, off, len(im.Pix), far)
 		}
@@ -257,7 +257,7 @@ func TestCompressJPEGIsWhatARealFileDoes(t *testing.T) {
 		}
 	}
 	if CompressJPEG(NewImage(8, 8, 3), 50) == nil {
-		t.Error("a colour picture: no error")
+		t.Error("a colour image: no error")
 	}
 }
 
@@ -361,7 +361,7 @@ func TestStandardizeMakesLightAlike(t *testing.T) {
 	for i, v := range a {
 		sum += float64(v)
 		squares += float64(v) * float64(v)
-		if math.Abs(float64(v-b[i])) > 0.05 { // half a grey level of the dark one
+		if math.Abs(float64(v-b[i])) > 0.05 { // half a gray level of the dark one
 			t.Fatalf("sample %d is %v in the light and %v in the dark", i, v, b[i])
 		}
 	}
@@ -383,6 +383,6 @@ func TestStandardizeMakesLightAlike(t *testing.T) {
 		}
 	}
 	if err := Standardize(make([]float32, 16), empty, 4); err != nil {
-		t.Errorf("an empty picture: %v", err)
+		t.Errorf("an empty image: %v", err)
 	}
 }

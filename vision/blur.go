@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// planePool holds scratch planes for the filters that need a second picture.
+// planePool holds scratch memory for the filters that need a second image.
 var planePool = sync.Pool{New: func() any { return new(plane) }}
 
 type plane struct{ pix []uint8 }
@@ -17,11 +17,11 @@ func (p *plane) sized(n int) []uint8 {
 	return p.pix[:n]
 }
 
-// GaussianBlur blurs the picture in place with a Gaussian of standard deviation sigma, in pixels,
+// GaussianBlur blurs the image in place with a Gaussian of standard deviation sigma, in pixels,
 // truncated at three sigma. Edge pixels are repeated outwards. A sigma of zero or less, or NaN,
 // changes nothing.
 func GaussianBlur(im *Image, sigma float64) {
-	if !(sigma > 0.05) || len(im.Pix) == 0 { // below, the neighbours' weight rounds to zero
+	if !(sigma > 0.05) || len(im.Pix) == 0 { // below this, the weights of neighbors round to zero
 		return
 	}
 	radius := int(math.Ceil(min(3*sigma, float64(max(im.Width, im.Height)))))
@@ -66,7 +66,7 @@ func sq(x float64) float64 { return x * x }
 // convolve filters one row of interleaved samples, repeating its ends.
 func convolve(out, in []uint8, kernel []int, channels int) {
 	reach := len(kernel) / 2 * channels
-	inner := max(reach, len(in)-reach) // from reach up to here, no tap leaves the row
+	inner := max(reach, len(in)-reach) // between reach and inner, all taps are inside the row
 	edge := func(x int) {
 		sum := 1 << 15
 		for i, f := range kernel {
@@ -106,7 +106,7 @@ func convolve(out, in []uint8, kernel []int, channels int) {
 	}
 }
 
-// MotionBlur smears the picture in place along a line of the given length in pixels, at an angle in
+// MotionBlur smears the image in place along a line of the given length in pixels, at an angle in
 // radians from the horizontal, as a moving camera does. A length of one pixel or less, or NaN,
 // changes nothing.
 func MotionBlur(im *Image, length, angle float64) {
@@ -144,9 +144,9 @@ func MotionBlur(im *Image, length, angle float64) {
 	}
 }
 
-// Degrade removes detail as a distant camera does, in place: it shrinks the picture to width x
+// Degrade removes detail as a distant camera does, in place: it shrinks the image to width x
 // height pixels and stretches it back with f. Sides are limited to at least 1 and at most the
-// picture's own.
+// image's own.
 func Degrade(im *Image, width, height int, f Filter) error {
 	if len(im.Pix) == 0 {
 		return nil

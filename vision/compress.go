@@ -5,13 +5,13 @@ import (
 	"math"
 )
 
-// CompressJPEG adds the artefacts of JPEG compression to a grey picture, in place: each block of
-// 8x8 pixels is transformed by the cosine transform, rounded to the quantisation table of the
-// given quality (1 to 100, libjpeg's scale) and transformed back. No bytes are coded, so it costs
-// a few per cent of a real encode and decode.
+// CompressJPEG adds the artifacts of JPEG compression to a gray image, in place: each block of 8x8
+// pixels is transformed by the cosine transform, rounded to the quantization table of the given
+// quality (1 to 100, libjpeg's scale) and transformed back. It encodes no bytes, so it takes a few
+// percent of the time of a real encode and decode.
 func CompressJPEG(im *Image, quality int) error {
 	if im.Channels != 1 || quality < 1 || quality > 100 {
-		return fmt.Errorf("vision: CompressJPEG(%v, %d): want a grey picture and a quality of 1 to 100", im, quality)
+		return fmt.Errorf("vision: CompressJPEG(%v, %d): want a grey image and a quality of 1 to 100", im, quality)
 	}
 	var step, inverse [64]float32
 	for i, base := range jpegLuminance {
@@ -26,7 +26,7 @@ func CompressJPEG(im *Image, quality int) error {
 	for y0 := 0; y0 < im.Height; y0 += 8 {
 		for x0 := 0; x0 < im.Width; x0 += 8 {
 			h, w := min(8, im.Height-y0), min(8, im.Width-x0)
-			for y := range 8 { // a block over the border repeats the last pixels, as encoders do
+			for y := range 8 { // a block beyond the border repeats the last pixels, as encoders do
 				row := im.Row(y0 + min(y, h-1))
 				for x := range 8 {
 					block[8*y+x] = float32(row[x0+min(x, w-1)]) - 128
@@ -49,7 +49,7 @@ func CompressJPEG(im *Image, quality int) error {
 	return nil
 }
 
-// roundHalf rounds to the nearest whole number by the trick of adding and taking away 1.5*2^23.
+// roundHalf rounds to the nearest integer by adding and subtracting 1.5*2^23.
 func roundHalf(v float32) float32 {
 	const magic = 3 << 22
 	return float32(v+magic) - magic
@@ -88,7 +88,7 @@ var cosines, cosinesT = func() (m, t [64]float32) {
 	return m, t
 }()
 
-// jpegLuminance is the quantisation table of Annex K of the JPEG standard.
+// jpegLuminance is the quantization table of Annex K of the JPEG standard.
 var jpegLuminance = [64]int{
 	16, 11, 10, 16, 24, 40, 51, 61,
 	12, 12, 14, 19, 26, 58, 60, 55,

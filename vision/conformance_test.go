@@ -41,7 +41,7 @@ func TestProcessorEqualsHezar(t *testing.T) {
 		ran := 0
 		for _, c := range index.Cases {
 			if c.Case == "three_rows_wide" {
-				continue // Hezar takes three rows for three channels; we keep the layout that the picture states
+				continue // Hezar mistakes three rows for three channels; this package uses the layout of the image
 			}
 			ran++
 			t.Run(part+"/"+c.Case, func(t *testing.T) {
@@ -87,8 +87,8 @@ type tensor struct {
 	data  []byte
 }
 
-// readTensors reads a safetensors file known to be sound: this package imports nothing of the
-// project.
+// readTensors reads a valid safetensors file. It is here because this package imports no other
+// package of the module.
 func readTensors(t *testing.T, path string) map[string]tensor {
 	t.Helper()
 	raw, err := os.ReadFile(path)

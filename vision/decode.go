@@ -18,23 +18,23 @@ import (
 	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
-// DefaultMaxPixels is the default limit of the size of a decoded picture. Pillow warns from the
-// same number.
+// DefaultMaxPixels is the default limit for the size of a decoded image. Pillow warns from the same
+// number on.
 const DefaultMaxPixels = 89_478_485
 
 // Kinds of [DecodeError], for errors.Is.
 var (
-	ErrTooLarge = errors.New("picture is too large")
-	ErrFormat   = errors.New("unknown picture format: want PNG, JPEG, BMP, WebP, TIFF, PPM or PGM")
-	ErrCorrupt  = errors.New("picture is damaged or cut short")
+	ErrTooLarge = errors.New("image is too large")
+	ErrFormat   = errors.New("unknown image format: want PNG, JPEG, BMP, WebP, TIFF, PPM or PGM")
+	ErrCorrupt  = errors.New("image is damaged or cut short")
 
-	ErrUnsupported = errors.New("picture uses what is not decoded")
+	ErrUnsupported = errors.New("image uses what is not decoded")
 )
 
 // DecodeError says which file could not be decoded and why.
 type DecodeError struct {
 	Name   string // the file, or the caller's name for the bytes
-	Format string // "PNG", "JPEG", "BMP", "WebP", "TIFF", "PPM", "PGM"; empty if not recognised
+	Format string // "PNG", "JPEG", "BMP", "WebP", "TIFF", "PPM", "PGM"; empty if not recognized
 	Kind   error  // ErrTooLarge, ErrFormat, ErrCorrupt or ErrUnsupported
 	Err    error  // the decoder's own error; may be nil
 	detail string
@@ -63,18 +63,18 @@ func (e *DecodeError) Unwrap() []error {
 	return []error{e.Kind, e.Err}
 }
 
-// DecodeOptions configures [Open] and [Decode]. The zero value keeps the file's colours.
+// DecodeOptions configures [Open] and [Decode]. The zero value keeps the file's colors.
 type DecodeOptions struct {
 	Gray bool // convert to one channel as Pillow's convert("RGB").convert("L") does
 
-	// MaxPixels refuses pictures with more pixels before memory is allocated. Zero means
+	// MaxPixels refuses images with more pixels before memory is allocated. Zero means
 	// DefaultMaxPixels. With zero, a file with little content may also not unpack to much more
 	// than 64 MB: a blank page of 9 million pixels may, but one of 89 million from 260 kB is a
 	// decompression bomb.
 	MaxPixels int
 }
 
-// Open decodes a picture file.
+// Open decodes an image file.
 func Open(path string, o DecodeOptions) (*Image, error) {
 	f, info, err := regularfile.Open(path)
 	if err != nil {
@@ -91,33 +91,33 @@ func Open(path string, o DecodeOptions) (*Image, error) {
 	if err := readPicture(raw, f, info.Size(), path, o); err != nil {
 		return nil, err
 	}
-	return Decode(raw.Bytes(), path, o) // of which the picture keeps nothing
+	return Decode(raw.Bytes(), path, o) // the image does not keep raw
 }
 
-// files are the contents of picture files, whose memory is used again, unless there is much of it.
+// files pools buffers for the contents of image files. Large buffers are not returned to it.
 var files = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 const mostKept = 1 << 20
 
-// From returns a picture given in one of several forms: the path of a file, the bytes of one, an
-// image.Image, or an *Image, which is returned as it is.
+// From returns an image given in one of several forms: the path of a file, the bytes of one, an
+// image.Image, or an *Image, which is returned unchanged.
 func From(picture any) (*Image, error) {
 	switch picture := picture.(type) {
 	case string:
 		return Open(picture, DecodeOptions{})
 	case []byte:
-		return Decode(picture, "a picture in memory", DecodeOptions{})
+		return Decode(picture, "an image in memory", DecodeOptions{})
 	case image.Image:
 		return FromStd(picture), nil
 	case *Image:
 		return picture, nil
 	}
-	return nil, fmt.Errorf("vision: a picture is a %T; want a path, []byte, image.Image or *vision.Image", picture)
+	return nil, fmt.Errorf("vision: an image is a %T; want a path, []byte, image.Image or *vision.Image", picture)
 }
 
-// readPicture reads a file of so many bytes that begins like a picture, and no more of it than a
-// picture of the largest size can have: eight bytes for each pixel, those of 16 bits in four
-// channels, and mostExtra for what stands around them. Most files are read in one piece.
+// readPicture reads a file of size bytes if it begins like an image. It reads at most what an image
+// with the maximum number of pixels can need: eight bytes per pixel (four channels of 16 bits), and
+// mostExtra for everything else. Most files are read in one piece.
 func readPicture(raw *bytes.Buffer, f io.Reader, size int64, path string, o DecodeOptions) error {
 	raw.Grow(int(min(size, mostKept)) + bytes.MinRead)
 	first := raw.AvailableBuffer()[:raw.Available()]
@@ -131,10 +131,10 @@ func readPicture(raw *bytes.Buffer, f io.Reader, size int64, path string, o Deco
 		return unknownFormat(path, raw.Bytes())
 	}
 	if int64(n) == size {
-		return nil // which is less than there was room for
+		return nil // the file ended before the buffer was full
 	}
 	limit := 8*int64(o.maxPixels()) + mostExtra
-	raw.Grow(int(max(min(size, limit)-int64(n), 0)) + bytes.MinRead) // which the buffer wants to see the end
+	raw.Grow(int(max(min(size, limit)-int64(n), 0)) + bytes.MinRead) // MinRead: room to see the end
 	if _, err := io.Copy(raw, io.LimitReader(f, limit+1-int64(n))); err != nil {
 		return fmt.Errorf("vision: %w", err)
 	}
@@ -147,8 +147,8 @@ func readPicture(raw *bytes.Buffer, f io.Reader, size int64, path string, o Deco
 }
 
 const (
-	headSize  = 12       // bytes that tell the format
-	mostExtra = 64 << 20 // of a file besides its pixels: previews, colour profiles, texts
+	headSize  = 12       // bytes that determine the format
+	mostExtra = 64 << 20 // bytes of a file besides pixels: previews, color profiles, texts
 )
 
 func (o DecodeOptions) maxPixels() int {
@@ -158,7 +158,7 @@ func (o DecodeOptions) maxPixels() int {
 	return min(o.MaxPixels, 1<<40)
 }
 
-// Decode decodes a picture in memory; name is for errors only. The format is recognised by the
+// Decode decodes an image in memory; name is for errors only. The format is recognized by the
 // first bytes. Orientation tags are not applied, as in Hezar, and as in Pillow, which rotates only
 // TIFFs.
 func Decode(raw []byte, name string, o DecodeOptions) (*Image, error) {
@@ -177,7 +177,7 @@ func Decode(raw []byte, name string, o DecodeOptions) (*Image, error) {
 	return FromStd(src), nil
 }
 
-// DecodeAlpha decodes only the alpha channel, as a grey picture. For a picture without alpha, all
+// DecodeAlpha decodes only the alpha channel, as a gray image. For an image without alpha, all
 // samples are 255.
 func DecodeAlpha(raw []byte, name string, o DecodeOptions) (*Image, error) {
 	src, err := decodeStd(raw, name, o)
@@ -195,8 +195,9 @@ func DecodeAlpha(raw []byte, name string, o DecodeOptions) (*Image, error) {
 	return im, nil
 }
 
-// decoder is a format: how files begin, where ? is any byte, a decoder of our own for the usual
-// files, which is nil or returns nil for any other, and what reads the header and the whole.
+// decoder is a format. magic is how files begin, where ? is any byte. fast is our own decoder for
+// the usual files; it may be nil, and returns nil for other files. config and decode read the
+// header and the whole file.
 type decoder struct {
 	name, magic string
 	fast        func([]byte, DecodeOptions) *Image
@@ -204,7 +205,7 @@ type decoder struct {
 	decode      func([]byte) (image.Image, error)
 }
 
-// of makes of a function of the standard library one of a file in memory.
+// of turns a function that reads from an io.Reader into one that reads from memory.
 func of[T any](read func(io.Reader) (T, error)) func([]byte) (T, error) {
 	return func(raw []byte) (T, error) { return read(bytes.NewReader(raw)) }
 }
@@ -227,15 +228,15 @@ var decoders = []decoder{
 	{"PPM", "P6", nil, decodePNMConfig, decodePNM},
 }
 
-// What a file may unpack to: so much whatever it holds, and so many times its size. A photograph as
-// JPEG has some 10 times, a drawing as PNG 100.
+// The memory that decoding a file may take: unpackedFree plus unpackedRatio times its size. A
+// photograph as JPEG takes about 10 times its size, a drawing as PNG 100 times.
 const (
 	unpackedFree  = 64 << 20
 	unpackedRatio = 300
 )
 
-// unpacked is the memory that decoding takes: the standard library's picture and the one that is
-// made of it.
+// unpacked returns the memory in bytes that decoding takes: the image of the standard library and
+// the [Image] made from it.
 func unpacked(width, height int, model color.Model, progressive bool) int64 {
 	pixel := int64(4)
 	switch model {
@@ -253,14 +254,14 @@ func unpacked(width, height int, model color.Model, progressive bool) int64 {
 	if model == color.GrayModel || model == color.Gray16Model {
 		own = 1
 	}
-	if progressive { // which keeps four bytes of coefficients for each sample
+	if progressive { // the decoder keeps four bytes of coefficients per sample
 		pixel += 4 * own
 	}
 	return int64(width) * int64(height) * (pixel + own)
 }
 
-// refuse says why a picture is too large to be decoded from a file of so many bytes; empty if it
-// is not.
+// refuse returns why an image is too large to be decoded from a file of size bytes; empty if it is
+// not.
 func (o DecodeOptions) refuse(width, height int, model color.Model, size int, progressive bool) string {
 	if limit := o.maxPixels(); width > limit/height {
 		return fmt.Sprintf("%dx%d, the limit is %d pixels (DecodeOptions.MaxPixels)", width, height, limit)
@@ -273,7 +274,8 @@ func (o DecodeOptions) refuse(width, height int, model color.Model, size int, pr
 	return ""
 }
 
-// decodeStd reads the header, refuses what is too large, and only then lets the decoder allocate.
+// decodeStd reads the header and refuses images that are too large before the decoder allocates
+// memory.
 func decodeStd(raw []byte, name string, o DecodeOptions) (image.Image, error) {
 	d := decoderOf(raw)
 	if d == nil {
@@ -300,7 +302,7 @@ func decodeStd(raw []byte, name string, o DecodeOptions) (image.Image, error) {
 	return im, nil
 }
 
-// decoderError is the kind of an error of a decoder.
+// decoderError returns the kind of an error of a decoder.
 func decoderError(err error) error {
 	var (
 		inPNG  png.UnsupportedError
@@ -314,7 +316,8 @@ func decoderError(err error) error {
 	return ErrCorrupt
 }
 
-// decoderOf tells the format by the first bytes; nil if it is none of ours.
+// decoderOf returns the decoder of the format, recognized by the first bytes; nil if it is not
+// supported.
 func decoderOf(raw []byte) *decoder {
 	for i := range decoders {
 		if begins(raw, decoders[i].magic) {
@@ -324,7 +327,7 @@ func decoderOf(raw []byte) *decoder {
 	return nil
 }
 
-// begins reports whether raw begins like magic, in which ? is any byte.
+// begins reports whether raw begins with magic, in which ? is any byte.
 func begins(raw []byte, magic string) bool {
 	if len(raw) < len(magic) {
 		return false

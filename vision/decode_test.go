@@ -25,7 +25,7 @@ func file(t testing.TB, name string) []byte {
 	return raw
 }
 
-// withSize returns a PNG whose header claims another size, with a correct checksum.
+// withSize returns a PNG whose header states another size, with a correct checksum.
 func withSize(raw []byte, width, height uint32) []byte {
 	out := bytes.Clone(raw)
 	binary.BigEndian.PutUint32(out[16:], width)
@@ -34,15 +34,15 @@ func withSize(raw []byte, width, height uint32) []byte {
 	return out
 }
 
-// withCompression returns a little-endian TIFF that claims another one.
+// withCompression returns a little-endian TIFF that states another compression.
 func withCompression(raw []byte, coding uint16) []byte {
 	out := bytes.Clone(raw)
-	entry := bytes.Index(out, []byte{3, 1, 3, 0, 1, 0, 0, 0}) // tag 259: one short number
+	entry := bytes.Index(out, []byte{3, 1, 3, 0, 1, 0, 0, 0}) // tag 259: one short
 	binary.LittleEndian.PutUint16(out[entry+8:], coding)
 	return out
 }
 
-// animated is the header of an animated WebP of one pixel.
+// animated returns the header of an animated WebP of one pixel.
 func animated() []byte {
 	return append([]byte("RIFF\x16\x00\x00\x00WEBPVP8X\x0a\x00\x00\x00\x02"), make([]byte, 9)...)
 }
@@ -76,11 +76,11 @@ func TestDecodeErrorsNameTheFileAndTheKind(t *testing.T) {
 		{"BMP without data", []byte("BM"), 0, ErrCorrupt, "BMP"},
 		{"WebP without data", []byte("RIFF\x04\x00\x00\x00WEBP"), 0, ErrCorrupt, "WebP"},
 		{"WebP cut in the middle", webp[:len(webp)/2], 0, ErrCorrupt, "WebP"},
-		{"an animated WebP", animated(), 0, ErrUnsupported, "it is an animation; want a still picture"},
+		{"an animated WebP", animated(), 0, ErrUnsupported, "it is an animation; want a still image"},
 		{"TIFF without data", []byte("II*\x00"), 0, ErrCorrupt, "TIFF"},
 		{"TIFF cut in the middle", tiff[:len(tiff)/2], 0, ErrCorrupt, "TIFF"},
 		{"TIFF compressed as JPEG", withCompression(tiff, 7), 0, ErrUnsupported, "compression value 7"},
-		{"PPM without data", []byte("P6"), 0, ErrCorrupt, "PPM: picture is damaged or cut short: the width"},
+		{"PPM without data", []byte("P6"), 0, ErrCorrupt, "PPM: image is damaged or cut short: the width"},
 		{"PPM cut in the middle", []byte("P6 2 1 255\nabc"), 0, ErrCorrupt, "unexpected EOF"},
 		{"PPM of 16 bits cut in the middle", []byte("P6 1 1 65535\nabc"), 0, ErrCorrupt, "value 2 of 3: unexpected EOF"},
 		{"PPM that claims a terapixel", []byte("P6 1000000 1000000 255\n"), 0, ErrTooLarge, "1000000x1000000"},
@@ -103,7 +103,7 @@ func TestDecodeErrorsNameTheFileAndTheKind(t *testing.T) {
 		})
 	}
 	if _, err := Decode(png, "x", DecodeOptions{MaxPixels: 29 * 19}); err != nil {
-		t.Errorf("a picture of exactly the limit: %v", err)
+		t.Errorf("an image of exactly the limit: %v", err)
 	}
 	if _, err := Open("testdata/none.png", DecodeOptions{}); !errors.Is(err, fs.ErrNotExist) ||
 		!strings.Contains(err.Error(), "none.png") {
@@ -111,7 +111,7 @@ func TestDecodeErrorsNameTheFileAndTheKind(t *testing.T) {
 	}
 }
 
-// counting is a file without end that begins like some format, and counts what is read of it.
+// counting is an endless file that begins like a given format, and counts the bytes read.
 type counting struct {
 	begin string
 	read  int
@@ -126,16 +126,16 @@ func (c *counting) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestOpenReadsOfAFileWhatAPictureCanHave(t *testing.T) {
+func TestOpenReadsOfAFileWhatAnImageCanHave(t *testing.T) {
 	for _, c := range []struct {
 		claim, begin string
 		kind         error
 		words        string
 		most         int
 	}{
-		{"of what is no picture the first block", "PK\x03\x04 a zip", ErrFormat, `begins with "PK`, 4096},
-		{"of a picture without end what its pixels may take", "\x89PNG\r\n\x1a\n", ErrTooLarge,
-			"PNG: picture is too large: the file has more than 67109664 bytes, the limit is 100 pixels",
+		{"of what is no image the first block", "PK\x03\x04 a zip", ErrFormat, `begins with "PK`, 4096},
+		{"of an image without end what its pixels may take", "\x89PNG\r\n\x1a\n", ErrTooLarge,
+			"PNG: image is too large: the file has more than 67109664 bytes, the limit is 100 pixels",
 			2 * (mostExtra + 800)},
 	} {
 		file := &counting{begin: c.begin}
@@ -158,7 +158,7 @@ func TestTooLargeIsRefusedBeforeMemoryIsTaken(t *testing.T) {
 		}
 	})
 	if n > 50 {
-		t.Errorf("%v allocations to refuse a picture by its header", n)
+		t.Errorf("%v allocations to refuse an image by its header", n)
 	}
 }
 
@@ -190,7 +190,7 @@ func TestEveryKindOfStandardImageConverts(t *testing.T) {
 	}
 	empty := FromStd(image.NewYCbCr(image.Rectangle{}, image.YCbCrSubsampleRatio420))
 	if len(empty.Pix) != 0 {
-		t.Errorf("an empty picture has %d samples", len(empty.Pix))
+		t.Errorf("an empty image has %d samples", len(empty.Pix))
 	}
 }
 
@@ -228,8 +228,8 @@ func TestDecodeAlphaReadsTheMaskOnly(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever the bytes, a picture whose parts agree or an error that names the input;
-// never a panic.
+// FuzzDecode checks that any bytes give a consistent image or an error that names the input, never
+// a panic.
 func FuzzDecode(f *testing.F) {
 	entries, err := os.ReadDir("testdata/files")
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// A picture on its way into a batch: decoded, made grey, stretched to the reader's size,
-// normalised.
+// An image is prepared for a batch: decoded, converted to gray, resized to the reader's size and
+// normalized.
 func ExampleProcessor() {
 	p, err := vision.NewProcessor(vision.ProcessorOptions{
 		Gray: true, Width: 8, Height: 2, Rescale: 1 / 255., Mean: []float64{0.5}, Std: []float64{0.5},
@@ -21,7 +21,7 @@ func ExampleProcessor() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	batch := make([]float32, 2*p.Len(im)) // the caller owns the memory; the second row belongs to the next picture
+	batch := make([]float32, 2*p.Len(im)) // the caller owns the memory; the second row belongs to the next image
 	if err := p.Process(batch[:p.Len(im)], im); err != nil {
 		log.Fatal(err)
 	}
@@ -53,9 +53,9 @@ func ExampleWarpPerspective() {
 	// ........######..
 }
 
-// What was wrong, with which file, and what was expected.
+// An error names the file, the problem and the expected formats.
 func ExampleDecode_error() {
 	_, err := vision.Decode([]byte("GIF89a..."), "plates/17.gif", vision.DecodeOptions{})
 	fmt.Println(err)
-	// Output: vision: decode plates/17.gif: unknown picture format: want PNG, JPEG, BMP, WebP, TIFF, PPM or PGM: it begins with "GIF89a..."
+	// Output: vision: decode plates/17.gif: unknown image format: want PNG, JPEG, BMP, WebP, TIFF, PPM or PGM: it begins with "GIF89a..."
 }

@@ -10,7 +10,7 @@ type Filter uint8
 
 const (
 	Bicubic  Filter = iota // cubic convolution with a = -0.5
-	Nearest                // the pixel under the centre; no averaging
+	Nearest                // the pixel under the center; no averaging
 	Bilinear               // triangle
 	Box                    // plain mean of the covered pixels
 	Hamming                // sharper than Bilinear, same cost
@@ -52,8 +52,8 @@ func (f Filter) support() float64 {
 	return 2
 }
 
-// at evaluates the kernel, with the operations of Pillow's Resample.c in their order: another order
-// can move a coefficient over a rounding edge.
+// at evaluates the kernel by the operations of Pillow's Resample.c in the same order: another order
+// can change how a coefficient is rounded.
 func (f Filter) at(x float64) float64 {
 	switch f {
 	case Box:

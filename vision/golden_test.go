@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// goldenCase is one answer of Pillow; testdata/golden.py writes them.
+// goldenCase is a result of Pillow, written by testdata/golden.py.
 type goldenCase struct {
 	File, Op                        string
 	Filter                          int
@@ -37,7 +37,7 @@ func goldenCases(t testing.TB) []goldenCase {
 	return all.Cases
 }
 
-func TestPicturesAreWhatPillowMakesOfThem(t *testing.T) {
+func TestImagesAreWhatPillowMakesOfThem(t *testing.T) {
 	seen := map[string]int{}
 	for _, c := range goldenCases(t) {
 		seen[c.Op]++
@@ -66,7 +66,7 @@ func TestPicturesAreWhatPillowMakesOfThem(t *testing.T) {
 			}
 			limit := 0
 			if c.File == "jpeg_progressive.jpg" {
-				limit = 3 // Go's inverse cosine transform rounds otherwise than libjpeg's
+				limit = 3 // Go's inverse cosine transform rounds differently from libjpeg's
 			}
 			if worst, at := furthest(im.Pix, c.want); worst > limit {
 				t.Errorf("sample %d is %d, Pillow has %d: off by %d, want at most %d", at, im.Pix[at], c.want[at],
@@ -81,7 +81,7 @@ func TestPicturesAreWhatPillowMakesOfThem(t *testing.T) {
 	}
 }
 
-// furthest returns the largest difference between two equally long slices and where it is.
+// furthest returns the largest difference between two slices of equal length, and its index.
 func furthest(a, b []byte) (worst, at int) {
 	for i := range b {
 		if d := max(int(a[i])-int(b[i]), int(b[i])-int(a[i])); d > worst {

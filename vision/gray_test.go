@@ -15,7 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// kinds are pictures of random pixels in all forms that the standard library's decoders make.
+// kinds returns images with random pixels, of every type that the standard library's decoders
+// return.
 func kinds(random *rand.Rand, r image.Rectangle) []image.Image {
 	fill := func(p []uint8) []uint8 {
 		for i := range p {
@@ -46,7 +47,7 @@ func kinds(random *rand.Rand, r image.Rectangle) []image.Image {
 	}
 	palette := image.NewPaletted(r, color.Palette{color.NRGBA{1, 2, 3, 0}, color.RGBA{200, 100, 50, 255}, color.Gray{9}})
 	for i := range palette.Pix {
-		palette.Pix[i] = uint8(random.UintN(5)) // some are past the palette
+		palette.Pix[i] = uint8(random.UintN(5)) // some are beyond the palette
 	}
 	all := []image.Image{gray, gray16, nrgba, nrgba64, rgba, rgba64, blended, palette, image.NewCMYK(r)}
 	for _, ratio := range []image.YCbCrSubsampleRatio{image.YCbCrSubsampleRatio444, image.YCbCrSubsampleRatio422,
@@ -71,8 +72,8 @@ func TestGreyOfAFileIsThatOfItsColours(t *testing.T) {
 	}
 }
 
-// The memory that files are read into is shared between calls.
-func TestPicturesOfManyGoroutinesKeepApart(t *testing.T) {
+// The buffers that files are read into are reused across calls.
+func TestImagesOfManyGoroutinesKeepApart(t *testing.T) {
 	dir := t.TempDir()
 	random := rand.New(rand.NewPCG(3, 4))
 	var paths []string

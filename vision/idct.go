@@ -1,15 +1,15 @@
 package vision
 
-// zigzag is where the coefficients of a block stand, in their order in a JPEG.
+// zigzag holds the positions in a block of its coefficients, in their order in a JPEG file.
 var zigzag = [64]uint8{
 	0, 1, 8, 16, 9, 2, 3, 10, 17, 24, 32, 25, 18, 11, 4, 5, 12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6, 7, 14, 21, 28,
 	35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51, 58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55,
 	62, 63,
 }
 
-// inverseDCT makes samples of the coefficients of a block, which are zero behind the highest one (in
-// the order of the file). It is jpeg_idct_islow of libjpeg, which has 13 fractional bits in its
-// constants and keeps two of them between the columns and the rows.
+// inverseDCT computes the samples of a block from its coefficients, which are zero after number
+// highest (in the order of the file). It is jpeg_idct_islow of libjpeg, whose constants have 13
+// fractional bits, two of which are kept between the passes over columns and rows.
 func inverseDCT(b *[64]int32, highest int, out []uint8, stride int) {
 	const between = 2
 	if highest == 0 {
@@ -47,10 +47,10 @@ func inverseDCT(b *[64]int32, highest int, out []uint8, stride int) {
 	}
 }
 
-const dctBits = 13 // of the fractions of dct's constants
+const dctBits = 13 // fractional bits of dct's constants
 
-// dct is the inverse transform of eight coefficients, after Loeffler, Ligtenberg and Moschytz,
-// times 1<<dctBits.
+// dct computes the one-dimensional inverse transform of eight coefficients by the algorithm of
+// Loeffler, Ligtenberg and Moschytz, times 1<<dctBits.
 func dct(c0, c1, c2, c3, c4, c5, c6, c7 int32) (s0, s1, s2, s3, s4, s5, s6, s7 int32) {
 	z := (c2 + c6) * 4433
 	e2, e3 := z-c6*15137, z+c2*6270

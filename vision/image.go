@@ -6,14 +6,14 @@ import (
 	"image/color"
 )
 
-// Image is a picture of packed 8-bit samples: Channels values per pixel, rows from the top without
-// padding. One channel is grey (Pillow's mode "L"), three are red, green, blue (mode "RGB").
+// Image is an image of packed 8-bit samples: Channels values per pixel, rows from the top without
+// padding. One channel is gray (Pillow's mode "L"), three are red, green, blue (mode "RGB").
 type Image struct {
 	Pix                     []uint8 // len is Width*Height*Channels
 	Width, Height, Channels int
 }
 
-// NewImage returns a black picture. It panics if a side is negative or channels is neither 1 nor 3.
+// NewImage returns a black image. It panics if a side is negative or channels is neither 1 nor 3.
 func NewImage(width, height, channels int) *Image {
 	if width < 0 || height < 0 || (channels != 1 && channels != 3) {
 		panic(fmt.Sprintf("vision: NewImage(%d, %d, %d): want sides of at least 0 and 1 or 3 channels", width, height,
@@ -22,7 +22,7 @@ func NewImage(width, height, channels int) *Image {
 	return &Image{make([]uint8, width*height*channels), width, height, channels}
 }
 
-// String describes the picture, not its pixels: "128x32 grey".
+// String describes the image, not its pixels: "128x32 gray".
 func (im *Image) String() string {
 	kind := "RGB"
 	if im.Channels == 1 {
@@ -38,7 +38,7 @@ func (im *Image) Clone() *Image {
 	return &c
 }
 
-// Row returns the samples of row y; writing to it writes to the picture.
+// Row returns the samples of row y; writing to it writes to the image.
 func (im *Image) Row(y int) []uint8 {
 	n := im.Width * im.Channels
 	return im.Pix[y*n : y*n+n : y*n+n]
@@ -51,7 +51,7 @@ func (im *Image) Fill(v uint8) {
 	}
 }
 
-// Gray returns the picture in one channel. That is im itself if it has one channel, and otherwise
+// Gray returns the image in one channel. That is im itself if it has one channel, and otherwise
 // Pillow's convert("L"), which is ITU-R 601 luma in 16.16 fixed point, rounded.
 func (im *Image) Gray() *Image {
 	if im.Channels == 1 {
@@ -62,7 +62,7 @@ func (im *Image) Gray() *Image {
 	return g
 }
 
-// grayRow makes grey pixels of RGB ones.
+// grayRow converts RGB pixels to gray.
 func grayRow(out, rgb []uint8) {
 	for i := range out {
 		p := rgb[3*i : 3*i+3]
@@ -70,12 +70,12 @@ func grayRow(out, rgb []uint8) {
 	}
 }
 
-// luma is L24 of Pillow's Convert.c.
+// luma is the macro L24 of Pillow's Convert.c, rounded.
 func luma(r, g, b uint8) uint8 {
 	return uint8((uint32(r)*19595 + uint32(g)*38470 + uint32(b)*7471 + 0x8000) >> 16)
 }
 
-// RGB returns the picture in three channels; that is im itself if it has three.
+// RGB returns the image in three channels; that is im itself if it has three.
 func (im *Image) RGB() *Image {
 	if im.Channels == 3 {
 		return im
@@ -87,8 +87,8 @@ func (im *Image) RGB() *Image {
 	return c
 }
 
-// Mirror flips the picture left to right, in place. Hezar's readers of Persian text mirror
-// pictures so that the writing runs in the direction of the time steps of CTC.
+// Mirror flips the image left to right, in place. Hezar's readers of Persian text mirror
+// images so that the writing runs in the direction of the time steps of CTC.
 func (im *Image) Mirror() {
 	c := im.Channels
 	for y := range im.Height {
@@ -101,7 +101,7 @@ func (im *Image) Mirror() {
 	}
 }
 
-// Flip turns the picture upside down, in place.
+// Flip turns the image upside down, in place.
 func (im *Image) Flip() {
 	for y, z := 0, im.Height-1; y < z; y, z = y+1, z-1 {
 		a, b := im.Row(y), im.Row(z)
@@ -116,7 +116,7 @@ func (im *Image) Flip() {
 func (im *Image) Pad(left, top, right, bottom int, fill uint8) (*Image, error) {
 	w, h := im.Width+left+right, im.Height+top+bottom
 	if w <= 0 || h <= 0 {
-		return nil, fmt.Errorf("vision: Pad(%d, %d, %d, %d) of a %v picture leaves %dx%d pixels: want at least 1x1",
+		return nil, fmt.Errorf("vision: Pad(%d, %d, %d, %d) of a %v image leaves %dx%d pixels: want at least 1x1",
 			left, top, right, bottom, im, w, h)
 	}
 	out := NewImage(w, h, im.Channels)
@@ -129,7 +129,7 @@ func (im *Image) Pad(left, top, right, bottom int, fill uint8) (*Image, error) {
 	return out, nil
 }
 
-// Std returns the picture as an image of the standard library. A grey picture shares its memory
+// Std returns the image as an image of the standard library. A gray image shares its memory
 // with im.
 func (im *Image) Std() image.Image {
 	r := image.Rect(0, 0, im.Width, im.Height)
@@ -144,8 +144,8 @@ func (im *Image) Std() image.Image {
 }
 
 // FromStd converts an image of the standard library as Pillow's convert("RGB") does: alpha is
-// dropped rather than blended, a palette is looked up, and 16-bit colour keeps its high byte. Grey
-// pictures become one channel. 16-bit grey keeps its high byte as well, whereas Pillow 13 turns
+// dropped rather than blended, a palette is looked up, and 16-bit color keeps its high byte. Gray
+// images become one channel. 16-bit gray keeps its high byte as well, whereas Pillow 13 turns
 // all but the darkest 256 of 65,536 shades white.
 func FromStd(src image.Image) *Image {
 	if im := fromGray(src); im != nil {
@@ -159,7 +159,7 @@ func FromStd(src image.Image) *Image {
 	return im
 }
 
-// grayFromStd is FromStd(src).Gray() without the picture in between.
+// grayFromStd is FromStd(src).Gray() without the intermediate image.
 func grayFromStd(src image.Image) *Image {
 	if im := fromGray(src); im != nil {
 		return im
@@ -181,7 +181,7 @@ func grayFromStd(src image.Image) *Image {
 	return im
 }
 
-// fromGray is FromStd of a grey picture; nil if it is none.
+// fromGray is FromStd for gray images; it returns nil for others.
 func fromGray(src image.Image) *Image {
 	w, h := src.Bounds().Dx(), src.Bounds().Dy()
 	switch src := src.(type) {
@@ -203,11 +203,11 @@ func fromGray(src image.Image) *Image {
 	return nil
 }
 
-// pixelRows puts row y of a picture into out, which has room for its pixels. It is called once for
-// each row, from above.
+// pixelRows writes the pixels of row y of an image to out. It is called once for each row, from the
+// top down.
 type pixelRows func(y int, out []uint8)
 
-// rowsOf are the rows in three channels.
+// rowsOf returns the rows of an image in three channels.
 func rowsOf(src image.Image) pixelRows {
 	b := src.Bounds()
 	switch src := src.(type) {
@@ -236,8 +236,8 @@ func rowsOf(src image.Image) pixelRows {
 	}
 }
 
-// strided takes the first three samples of every pixel, of each the first byte, which is the high
-// one.
+// strided returns the rows of interleaved pixels: the first three samples of each, and of a 16-bit
+// sample the first byte, which is the high one.
 func strided(pix []uint8, stride, w, pixel, sample int) pixelRows {
 	return func(y int, out []uint8) {
 		in := pix[y*stride:]
@@ -253,7 +253,7 @@ func palettedRows(src *image.Paletted) pixelRows {
 	for i, c := range src.Palette {
 		n := color.NRGBAModel.Convert(c).(color.NRGBA)
 		if full, ok := c.(color.NRGBA); ok {
-			n = full // the conversion would lose the colour of transparent entries
+			n = full // the conversion would lose the color of transparent entries
 		}
 		table[i] = [3]uint8{n.R, n.G, n.B}
 	}

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawn is a random small picture.
+// drawn returns a small random image.
 func drawn(t *rapid.T) *Image {
 	im := NewImage(rapid.IntRange(1, 24).Draw(t, "width"), rapid.IntRange(1, 24).Draw(t, "height"),
 		rapid.SampledFrom([]int{1, 3}).Draw(t, "channels"))
@@ -33,7 +33,7 @@ func TestMirrorTwiceIsTheIdentity(t *testing.T) {
 		}
 		twice.Mirror()
 		if !bytes.Equal(twice.Pix, im.Pix) {
-			t.Fatal("mirrored twice, the picture has changed")
+			t.Fatal("mirrored twice, the image has changed")
 		}
 	})
 }
@@ -59,20 +59,20 @@ func TestPadAndCutAreInverse(t *testing.T) {
 		}
 		back, err := wide.Pad(-l, -tp, -r, -b, 0)
 		if err != nil || !bytes.Equal(back.Pix, im.Pix) {
-			t.Fatalf("padded and cut, the picture has changed: %v", err)
+			t.Fatalf("padded and cut, the image has changed: %v", err)
 		}
 	})
 	if _, err := NewImage(3, 3, 1).Pad(-2, 0, -1, 0, 0); err == nil || !strings.Contains(err.Error(), "0x3") {
 		t.Errorf("cutting everything away: %v", err)
 	}
-	// Cut on one side beyond the picture, pad on the other: only fill is left.
+	// Cropping beyond the image on one side and padding on the other leaves only fill.
 	out, err := (&Image{[]uint8{1, 2}, 2, 1, 1}).Pad(-5, 0, 6, 0, 9)
 	if err != nil || !bytes.Equal(out.Pix, []uint8{9, 9, 9}) {
 		t.Errorf("Pad(-5, 0, 6, 0) = %v, %v", out, err)
 	}
 }
 
-func TestAConstantPictureStaysConstant(t *testing.T) {
+func TestAConstantImageStaysConstant(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := rapid.Byte().Draw(t, "value")
 		im := NewImage(rapid.IntRange(1, 40).Draw(t, "w"), rapid.IntRange(1, 40).Draw(t, "h"), 1)
@@ -154,7 +154,7 @@ func TestNormalizeMatchesItsFormula(t *testing.T) {
 		t.Error("a short buffer is taken")
 	}
 	if err := n.Normalize(got[:2], im.Gray()); err == nil {
-		t.Error("a grey picture is taken by a normaliser of three channels")
+		t.Error("a grey image is taken by a normalizer of three channels")
 	}
 }
 
@@ -180,7 +180,7 @@ func TestProcessorOptionsAreChecked(t *testing.T) {
 	}
 }
 
-func TestProcessLeavesThePictureAlone(t *testing.T) {
+func TestProcessLeavesTheImageAlone(t *testing.T) {
 	im := &Image{[]uint8{1, 2, 3, 4}, 4, 1, 1}
 	p, err := NewProcessor(ProcessorOptions{Gray: true, Mirror: true})
 	if err != nil {
@@ -188,7 +188,7 @@ func TestProcessLeavesThePictureAlone(t *testing.T) {
 	}
 	got := make([]float32, p.Len(im))
 	if err := p.Process(got, im); err != nil || got[0] != 4 || im.Pix[0] != 1 {
-		t.Errorf("Process = %v, %v; the picture is %v", got, err, im.Pix)
+		t.Errorf("Process = %v, %v; the image is %v", got, err, im.Pix)
 	}
 	if err := p.Process(got[:1], im); err == nil {
 		t.Error("a short buffer is taken")

@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// decodeJPEG decodes a JPEG of the usual kind: baseline, grey or YCbCr, all components in one scan,
-// without restart markers. It is nil for any other, and for one that is damaged: image/jpeg decodes
-// that, or says what is wrong. The pixels are those of libjpeg, as Pillow has them, where image/jpeg
-// is up to three levels away.
+// decodeJPEG decodes a JPEG of the usual kind: baseline, gray or YCbCr, all components in one scan,
+// without restart markers. It returns nil for other files and for damaged ones: image/jpeg decodes
+// them, or says what is wrong. The pixels are those of libjpeg, and so of Pillow, while those of
+// image/jpeg differ by up to three levels.
 func decodeJPEG(raw []byte, o DecodeOptions) *Image {
 	if !bytes.HasPrefix(raw, []byte(magicJPEG)) {
 		return nil
@@ -36,9 +36,9 @@ var jpegs = sync.Pool{New: func() any { return new(jpegDecoder) }}
 
 type jpegDecoder struct {
 	in            []byte
-	at            int // of the next byte of in
+	at            int // index of the next byte of in
 	width, height int
-	components    []component // of parts
+	components    []component // a slice of parts
 	parts         [3]component
 	quant         [4][64]int32 // in zigzag order
 	quantSeen     [4]bool
@@ -46,14 +46,14 @@ type jpegDecoder struct {
 	planes        []uint8
 
 	buf uint64 // the next bits, the first one highest
-	n   int    // how many of them count; those past the end of the scan are zeros
-	end int    // how many of them are such zeros
+	n   int    // how many of them are valid; those past the end of the scan are zeros
+	end int    // how many of them are such zeros past the end
 }
 
 // component is Y, Cb or Cr.
 type component struct {
 	id, quant byte
-	h, v      int // blocks in a unit of the scan
+	h, v      int // blocks in a unit of the scan (MCU), across and down
 	dc, ac    *huffman
 	last      int32 // DC coefficient
 	plane     []uint8
@@ -83,7 +83,7 @@ func (d *jpegDecoder) headers(o DecodeOptions) bool {
 		case marker == sos:
 			return d.selectors(s)
 		case marker >= app0 && marker <= app15 && marker != app14 || marker == comment:
-			ok = true // app14 tells of other colours
+			ok = true // app14 may announce another color transform
 		}
 		if !ok {
 			return false
@@ -92,7 +92,7 @@ func (d *jpegDecoder) headers(o DecodeOptions) bool {
 	return false
 }
 
-// frame reads the size of the picture and the components, and makes their planes.
+// frame reads the size of the image and the components, and allocates their planes.
 func (d *jpegDecoder) frame(s []byte, o DecodeOptions) bool {
 	if len(s) < 6 || s[0] != 8 || d.components != nil || s[5] != 1 && s[5] != 3 || len(s) != 6+3*int(s[5]) {
 		return false
@@ -116,7 +116,7 @@ func (d *jpegDecoder) frame(s []byte, o DecodeOptions) bool {
 		return false
 	}
 	across, down := d.units()
-	const leastBlock = 4 // of them take a byte
+	const leastBlock = 4 // blocks per byte, at most: 2 bits for each
 	if across*down*p[0].h*p[0].v/leastBlock > len(d.in) {
 		return false
 	}
@@ -137,7 +137,7 @@ func (d *jpegDecoder) frame(s []byte, o DecodeOptions) bool {
 	return true
 }
 
-// units are how many times all components' blocks stand in the scan.
+// units returns the number of units (MCUs) of the scan across and down the image.
 func (d *jpegDecoder) units() (across, down int) {
 	w, h := 8*d.parts[0].h, 8*d.parts[0].v
 	return (d.width + w - 1) / w, (d.height + h - 1) / h
@@ -170,7 +170,7 @@ func (d *jpegDecoder) codes(s []byte) bool {
 	return len(s) == 0
 }
 
-// selectors reads which codes the components have.
+// selectors reads which Huffman codes the components use.
 func (d *jpegDecoder) selectors(s []byte) bool {
 	n := len(d.components)
 	if n == 0 || len(s) != 4+2*n || int(s[0]) != n || s[1+2*n] != 0 || s[2+2*n] != 63 || s[3+2*n] != 0 {
@@ -189,7 +189,7 @@ func (d *jpegDecoder) selectors(s []byte) bool {
 	return true
 }
 
-// scan decodes the blocks. The end of the picture has to follow them.
+// scan decodes the blocks. They must be followed by the end of the image.
 func (d *jpegDecoder) scan() bool {
 	across, down := d.units()
 	for y := range down {
@@ -205,7 +205,7 @@ func (d *jpegDecoder) scan() bool {
 			}
 		}
 	}
-	// less than a byte is left of the scan, and then its end
+	// less than a byte of the scan is left, followed by the marker EOI
 	return d.n-d.end < 8 && d.n >= d.end && d.at+2 <= len(d.in) && d.in[d.at] == 0xff && d.in[d.at+1] == 0xd9
 }
 
@@ -231,12 +231,12 @@ func (d *jpegDecoder) block(c *component, out []uint8) bool {
 		case !ok || size > 10 || size == 0 && symbol != 0 && symbol != 0xf0:
 			return false
 		case symbol == 0:
-			k = 64 // the others are zero
+			k = 64 // the remaining coefficients are zero
 			continue
 		}
 		k += int(symbol >> 4)
 		if size == 0 {
-			continue // with 15 zeros, and the one of the loop
+			continue // 16 zeros: 15 here and one by the loop
 		}
 		if k > 63 {
 			return false
@@ -248,20 +248,20 @@ func (d *jpegDecoder) block(c *component, out []uint8) bool {
 	return d.n >= d.end
 }
 
-// fill makes buf hold at least 49 bits. A byte 0xff is followed by a zero that does not count, or it
-// begins the marker behind the scan.
+// fill refills buf to at least 49 bits. A byte 0xff is followed by a stuffed zero, which is
+// skipped, or it begins the marker after the scan.
 func (d *jpegDecoder) fill() {
 	if d.at+8 <= len(d.in) {
 		v := binary.BigEndian.Uint64(d.in[d.at:])
 		const ones, high = 0x0101010101010101, 0x8080808080808080
-		if (^v-ones)&v&high == 0 { // none is 0xff
+		if (^v-ones)&v&high == 0 { // no byte is 0xff
 			d.buf |= v >> (d.n & 63)
 			d.at += (63 - d.n) >> 3
 			d.n |= 56
 			return
 		}
 	}
-	d.buf &^= 1<<(64-d.n) - 1 // of which more may be there than n
+	d.buf &^= 1<<(64-d.n) - 1 // clear bits after the n valid ones
 	for ; d.n <= 48; d.n += 8 {
 		if d.at+1 >= len(d.in) || d.in[d.at] == 0xff && d.in[d.at+1] != 0 {
 			d.end += 8
@@ -275,7 +275,7 @@ func (d *jpegDecoder) fill() {
 	}
 }
 
-// symbol takes a code off the bits.
+// symbol reads a Huffman code and returns its value.
 func (d *jpegDecoder) symbol(h *huffman) (uint8, bool) {
 	e := h.short[d.buf>>(64-shortBits)]
 	if e == 0 {
@@ -286,7 +286,7 @@ func (d *jpegDecoder) symbol(h *huffman) (uint8, bool) {
 	return uint8(e >> 8), true
 }
 
-// long takes a code of more bits than the table has.
+// long reads a code with more bits than index the table.
 func (d *jpegDecoder) long(h *huffman) (uint8, bool) {
 	for n := shortBits + 1; n <= 16; n++ {
 		if code := int32(d.buf >> (64 - n)); code < h.limit[n] {
@@ -298,7 +298,7 @@ func (d *jpegDecoder) long(h *huffman) (uint8, bool) {
 	return 0, false
 }
 
-// signed takes a number of so many bits, less than 16; a number that begins with 0 is negative.
+// signed reads a number of less than 16 bits; one that begins with a 0 bit is negative.
 func (d *jpegDecoder) signed(bits uint) int32 {
 	v := int32(d.buf >> 1 >> (63 - bits))
 	d.buf <<= bits
@@ -311,12 +311,12 @@ func (d *jpegDecoder) signed(bits uint) int32 {
 
 const shortBits = 9
 
-// huffman is a code. The codes of each length are consecutive numbers.
+// huffman is a Huffman code. The codes of each length are consecutive numbers.
 type huffman struct {
 	seen   bool
-	short  [1 << shortBits]uint16 // the value and the length of what begins so; 0: a longer code
-	limit  [17]int32              // by length: the code behind the last one
-	first  [17]int32              // by length: where the value of code 0 would stand
+	short  [1 << shortBits]uint16 // value and length of the code that the index begins with; 0 for longer codes
+	limit  [17]int32              // by length: one more than the last code
+	first  [17]int32              // by length: the index in values that code 0 would have
 	values [256]uint8
 }
 
@@ -338,7 +338,7 @@ func (h *huffman) build(counts, values []byte) bool {
 			at++
 		}
 		if code > 1<<n {
-			return false // more codes than there are
+			return false // more codes than n bits allow
 		}
 		h.limit[n] = code
 		code <<= 1
@@ -346,7 +346,7 @@ func (h *huffman) build(counts, values []byte) bool {
 	return true
 }
 
-// picture has the planes, of which the caller keeps nothing.
+// picture returns the decoded image. It shares the planes of d, so the caller must not keep it.
 func (d *jpegDecoder) picture() image.Image {
 	p, r := &d.parts, image.Rect(0, 0, d.width, d.height)
 	if len(d.components) == 1 {

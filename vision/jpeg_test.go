@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// acceptedAlike tells whether decodeJPEG says something about a file; image/jpeg then has to accept
-// it, with the same size.
+// acceptedAlike reports whether decodeJPEG decodes a file; if so, image/jpeg must decode it too,
+// with the same size.
 func acceptedAlike(t testing.TB, raw []byte) bool {
 	im := decodeJPEG(raw, DecodeOptions{MaxPixels: 1 << 22})
 	if im == nil {
@@ -30,7 +30,7 @@ func acceptedAlike(t testing.TB, raw []byte) bool {
 	return true
 }
 
-// What the pixels are says Pillow: TestPicturesAreWhatPillowMakesOfThem.
+// TestImagesAreWhatPillowMakesOfThem compares the pixels with Pillow's.
 func TestUsualJPEGsAreNotLeftToImageJPEG(t *testing.T) {
 	for name, usual := range map[string]bool{"jpeg420.jpg": true, "jpeg422.jpg": true, "jpeg444.jpg": true,
 		"jpeg_gray.jpg": true, "jpeg_progressive.jpg": false} {
@@ -45,8 +45,8 @@ func TestUsualJPEGsAreNotLeftToImageJPEG(t *testing.T) {
 	}
 }
 
-// Long codes, large numbers and odd sizes: noise of all qualities, at most as far from image/jpeg as
-// two roundings of the transform are.
+// Noise at all qualities exercises long codes, large coefficients and odd sizes. The results may
+// differ from image/jpeg only by the rounding of the two transforms.
 func TestJPEGsAreNearImageJPEG(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
 	for _, quality := range []int{1, 20, 75, 95, 100} {

@@ -2,22 +2,22 @@ package vision
 
 import "encoding/binary"
 
-// Eight samples are filtered at a time where no weight is negative and no sum leaves 8 bits: a
-// uint64 holds two samples with 24 bits of nothing between them, so that one multiplication by a
-// weight of 22 bits is that of both, and four of them take the eight samples of a word.
+// If no weight is negative and no weighted sum exceeds 8 bits, eight samples are filtered at a
+// time: a uint64 holds two samples with 24 zero bits between them, so that a single multiplication
+// by a weight of 22 bits multiplies both. Four such words hold the eight samples of one word.
 
 const lanes = 0x000000ff_000000ff // samples 0 and 4 of a word
 
-// round of a weighted sum, in both lanes.
+// roundLanes is the rounding term of a weighted sum, in both lanes.
 const roundLanes = 1<<(precision-1)<<32 | 1<<(precision-1)
 
-// pack makes a word of 8 samples of four pairs of sums.
+// pack packs four pairs of sums into a word of 8 samples.
 func pack(a, b, c, d uint64) uint64 {
 	return a>>precision&lanes | b>>precision&lanes<<8 | c>>precision&lanes<<16 | d>>precision&lanes<<24
 }
 
-// verticalLanes is vertical for whole words, of rows that have at least one. The last one may cover
-// samples of the one before.
+// verticalLanes is vertical for rows of at least 8 samples, a word at a time. The last word of a
+// row may overlap the one before.
 func (s *resizeScratch) verticalLanes(dst, src *Image, first int) {
 	k, n := &s.v, dst.Width*dst.Channels
 	for y := range dst.Height {
@@ -40,8 +40,8 @@ func (s *resizeScratch) verticalLanes(dst, src *Image, first int) {
 	}
 }
 
-// horizontalLanes is horizontal for grey, eight rows at a time: their samples of a column are one
-// word. Both pictures have at least eight columns.
+// horizontalLanes is horizontal for gray images, eight rows at a time: the eight samples of a
+// column form a word. Both images must have at least eight columns.
 func (s *resizeScratch) horizontalLanes(dst, src *Image, first, last int) {
 	k := &s.h
 	s.columns, s.filtered = grow(s.columns, src.Width), grow(s.filtered, dst.Width)
@@ -83,7 +83,7 @@ func (s *resizeScratch) horizontalLanes(dst, src *Image, first, last int) {
 	}
 }
 
-// transpose turns a block of 8 by 8 samples around.
+// transpose transposes a block of 8 by 8 samples.
 func transpose(w *[8]uint64) {
 	for i := range 4 {
 		w[i], w[i+4] = swap(w[i], w[i+4], 32, 0x00000000_ffffffff)
@@ -96,7 +96,7 @@ func transpose(w *[8]uint64) {
 	}
 }
 
-// swap exchanges the high parts of a with the low ones of b.
+// swap exchanges the high parts of a with the low parts of b.
 func swap(a, b uint64, shift uint, low uint64) (x, y uint64) {
 	t := (a>>shift ^ b) & low
 	return a ^ t<<shift, b ^ t

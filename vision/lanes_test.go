@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Eight samples at a time are the same as one after the other.
+// Eight samples at a time give the same result as one at a time.
 func TestResizeByLanes(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	for range 600 {

@@ -37,7 +37,7 @@ func toByte(v float64) uint8 {
 	return uint8(v + 0.5)
 }
 
-// Shade multiplies the picture in place by light that changes along a line, as a shadow or a low
+// Shade multiplies the image in place by light that changes along a line, as a shadow or a low
 // sun does: from factor a on one side of the line through the point (x, y) to factor b on the
 // other, across a soft edge of the given width in pixels. angle is the direction of the change in
 // radians.
@@ -65,7 +65,7 @@ func Shade(im *Image, x, y, angle, edge, a, b float64) {
 	}
 }
 
-// AddNoise adds Gaussian noise of standard deviation sigma, in grey levels, to every sample in
+// AddNoise adds Gaussian noise of standard deviation sigma, in gray levels, to every sample in
 // place. A sigma of zero or less changes nothing and draws nothing. One 64-bit draw serves four
 // samples.
 func AddNoise(im *Image, sigma float64, rng *rand.Rand) {
@@ -79,7 +79,7 @@ func AddNoise(im *Image, sigma float64, rng *rand.Rand) {
 		if i%4 == 0 {
 			bits = rng.Uint64()
 		}
-		// The quantile table turns 10 of 16 uniform bits into a normal deviate of 1/256ths.
+		// The quantile table turns 10 of 16 uniform bits into a normal deviate in units of 1/256.
 		n := normal[bits&1023] * scale
 		bits >>= 16
 		v := int(pix[i]) + (n+1<<15)>>16
@@ -95,15 +95,15 @@ var normal = func() (q [1024]int) {
 	return q
 }()
 
-// Standardize writes the picture into dst with its mean subtracted and divided by its standard
+// Standardize writes the image into dst with its mean subtracted and divided by its standard
 // deviation: (v - mean) / (deviation + floor), channels first, with mean and deviation over all
-// samples. Pictures taken in the dark and in the sun become alike, which makes a network that does
-// not normalise in its first layers learn much faster. floor, in grey levels, keeps the noise of
-// an empty picture small; 4 is a good value. dst must have exactly the picture's number of
+// samples. Images taken in the dark and in the sun become alike, which makes a network that does
+// not normalize in its first layers learn much faster. floor, in gray levels, keeps the noise of
+// an empty image small; 4 is a good value. dst must have exactly the image's number of
 // samples.
 func Standardize(dst []float32, im *Image, floor float64) error {
 	if len(dst) != len(im.Pix) || len(dst) == 0 || !(floor > 0) || math.IsInf(floor, 1) {
-		return fmt.Errorf("vision: standardise a %v picture into %d values with floor %v: want %d values, more than "+
+		return fmt.Errorf("vision: standardize a %v image into %d values with floor %v: want %d values, more than "+
 			"none, and a floor above zero", im, len(dst), floor, len(im.Pix))
 	}
 	var sum, squares int64

@@ -16,7 +16,7 @@ import (
 	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
-// blank is a PNG of one colour: a thousandth of its pixels.
+// blank returns a PNG of one color, whose file is about a thousandth the size of its pixels.
 func blank(t *testing.T, width, height int, colorType byte, channels int) []byte {
 	t.Helper()
 	var packed bytes.Buffer
@@ -34,7 +34,7 @@ func blank(t *testing.T, width, height int, colorType byte, channels int) []byte
 	return file
 }
 
-func TestAPictureThatUnpacksToMuchMoreThanItsFileIsRefused(t *testing.T) {
+func TestAnImageThatUnpacksToMuchMoreThanItsFileIsRefused(t *testing.T) {
 	const rgb, gray = 2, 0
 	for _, c := range []struct {
 		name          string

@@ -12,7 +12,7 @@ type Normalizer struct {
 	tables [][256]float32 // one for each channel
 }
 
-// NewNormalizer makes a normaliser for pictures with the given number of channels. mean and std
+// NewNormalizer makes a normalizer for images with the given number of channels. mean and std
 // hold one value for each channel or a single one for all; nil means 0 and 1. The samples are
 // multiplied by scale first; 1/255. brings them to 0..1.
 func NewNormalizer(channels int, scale float64, mean, std []float64) (*Normalizer, error) {
@@ -22,20 +22,21 @@ func NewNormalizer(channels int, scale float64, mean, std []float64) (*Normalize
 	})
 }
 
-// newNormalizer32 is NewNormalizer in float32: the rescale, convert and normalize of transformers.
+// newNormalizer32 is NewNormalizer in float32, like rescale and normalize of transformers.
 func newNormalizer32(channels int, scale float64, mean, std []float64) (*Normalizer, error) {
 	return finiteNormalizer(channels, scale, mean, std, func(v, m, s float64) float32 {
 		return (float32(v*scale) - float32(m)) / float32(s)
 	})
 }
 
-// finiteNormalizer fills the tables with a formula of a sample and of mean and std, which it checks.
+// finiteNormalizer checks scale, mean and std, and fills the tables with a formula of a sample, its
+// mean and std.
 func finiteNormalizer(channels int, scale float64, mean, std []float64,
 	formula func(v, mean, std float64) float32) (*Normalizer, error) {
 	return newNormalizer(channels, mean, std, func(c int, m, s float64) (func(v int) float32, error) {
 		if float32(s) == 0 || math.IsNaN(s) || math.IsNaN(m) || math.IsInf(m, 0) || math.IsNaN(scale) ||
 			math.IsInf(scale, 0) {
-			return nil, fmt.Errorf("vision: normalise channel %d with scale %v, mean %v, std %v: want finite numbers "+
+			return nil, fmt.Errorf("vision: normalize channel %d with scale %v, mean %v, std %v: want finite numbers "+
 				"and a std that is not zero", c, scale, m, s)
 		}
 		return func(v int) float32 { return formula(float64(v), m, s) }, nil
@@ -66,7 +67,7 @@ func newNormalizer(channels int, mean, std []float64,
 	return n, nil
 }
 
-// perChannel picks channel c of a list that may hold one value for all.
+// perChannel returns the value for channel c of a list that may hold one value for all channels.
 func perChannel(what string, list []float64, c, channels int, missing float64) (float64, error) {
 	switch len(list) {
 	case 0:
@@ -77,16 +78,16 @@ func perChannel(what string, list []float64, c, channels int, missing float64) (
 		return list[c], nil
 	}
 	return 0,
-		fmt.Errorf("vision: normalise: %d values of %s for %d channels: want one for each channel or a single one",
+		fmt.Errorf("vision: normalize: %d values of %s for %d channels: want one for each channel or a single one",
 			len(list), what, channels)
 }
 
 // Normalize writes im into dst: all of the first channel by rows, then the second, and so on. It
-// returns an error if dst does not have exactly im's number of samples, or im not the normaliser's
+// returns an error if dst does not have exactly im's number of samples, or im not the normalizer's
 // number of channels.
 func (n *Normalizer) Normalize(dst []float32, im *Image) error {
 	if len(dst) != len(im.Pix) || im.Channels != len(n.tables) {
-		return fmt.Errorf("vision: normalise a %v picture into %d values: want %d values and a picture of %d channels",
+		return fmt.Errorf("vision: normalize a %v image into %d values: want %d values and an image of %d channels",
 			im, len(dst), len(im.Pix), len(n.tables))
 	}
 	if im.Channels == 1 {

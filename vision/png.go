@@ -10,8 +10,8 @@ import (
 	"github.com/gotrainer/gotrainer/vision/internal/inflate"
 )
 
-// decodePNG decodes a PNG of the usual kinds: 8 bits a sample, not interlaced, without tRNS. It is
-// nil for any other, and for one that is damaged: image/png decodes that, or says what is wrong.
+// decodePNG decodes a PNG of the usual kinds: 8 bits per sample, not interlaced, without tRNS. It
+// returns nil for other files and for damaged ones: image/png decodes them, or says what is wrong.
 // The pixels are those of image/png.
 func decodePNG(raw []byte, o DecodeOptions) *Image {
 	var p pngFile
@@ -19,9 +19,9 @@ func decodePNG(raw []byte, o DecodeOptions) *Image {
 		o.refuse(p.width, p.height, p.model(), len(raw), false) != "" {
 		return nil
 	}
-	stride := 1 + p.width*p.samples // a filter, then the pixels of a row
+	stride := 1 + p.width*p.samples // the filter of a row, then its pixels
 	size := stride * p.height
-	const mostRatio = 1032 // of deflate
+	const mostRatio = 1032 // the highest compression ratio of deflate
 	if size/mostRatio > len(raw) {
 		return nil
 	}
@@ -56,13 +56,13 @@ type pngFile struct {
 	kind          byte
 	samples       int // of a pixel
 	palette       []byte
-	data          []byte // compressed: packed bytes, and at least inflate.Slack behind them
+	data          []byte // compressed: packed bytes, followed by at least inflate.Slack more
 	packed        int
 }
 
-// parse goes through the chunks of a file and checks their checksums and order as image/png does.
+// parse reads the chunks of a file and checks their checksums and order as image/png does.
 func (p *pngFile) parse(raw []byte) bool {
-	const header, frame = 13, 12 // a frame: length, name and checksum of a chunk
+	const header, frame = 13, 12 // frame: length, name and checksum of a chunk
 	var pieces int
 	last := ""
 	for at := len(magicPNG); len(raw)-at >= frame; {
@@ -105,12 +105,12 @@ func (p *pngFile) parse(raw []byte) bool {
 	return false
 }
 
-// piece adds an IDAT, which begins there, to so many others. A single one, as most files have, is
-// not copied.
+// piece adds the content of an IDAT chunk, which begins at byte at, after that number of others. A
+// single chunk, as in most files, is not copied.
 func (p *pngFile) piece(raw, content []byte, others, at int) {
 	switch others {
 	case 0:
-		p.data = raw[at:] // the checksum and the last chunk stand behind it
+		p.data = raw[at:] // the checksum and the last chunk follow it
 	case 1:
 		p.data = append(append(make([]byte, 0, len(raw)), p.data[:p.packed]...), content...)
 	default:
@@ -137,7 +137,7 @@ func (p *pngFile) header(h []byte) bool {
 		h[depth] == 8 && h[method] == 0 && h[filter] == 0 && h[interlace] == 0
 }
 
-// model is the one that image/png has for such a file.
+// model returns the color model that image/png has for such a file.
 func (p *pngFile) model() color.Model {
 	switch p.kind {
 	case pngGray:
@@ -150,9 +150,9 @@ func (p *pngFile) model() color.Model {
 	return color.NRGBAModel
 }
 
-// pixels undoes the filters of the rows, each of which begins with the number of its own; nil if
-// there is no such filter. Where the picture has the samples of the file they are written straight
-// into it, else in place, and converted from there.
+// pixels undoes the filters of the rows; each row begins with the number of its filter. It returns
+// nil if there is no such filter. If the image has the same samples as the file, they are written
+// directly into it; otherwise they are unfiltered in place and then converted.
 func (p *pngFile) pixels(rows []byte, gray bool) *Image {
 	channels := 3
 	if gray || p.kind == pngGray {
@@ -161,7 +161,7 @@ func (p *pngFile) pixels(rows []byte, gray bool) *Image {
 	im := NewImage(p.width, p.height, channels)
 	straight := p.kind == pngGray || p.kind == pngRGB && !gray
 	n := p.width * p.samples
-	above := make([]byte, n) // of the first row
+	above := make([]byte, n) // zeros above the first row
 	for y := range im.Height {
 		row := rows[y*(1+n):][:1+n]
 		out := row[1:]
@@ -179,7 +179,7 @@ func (p *pngFile) pixels(rows []byte, gray bool) *Image {
 	return im
 }
 
-// convert makes a row of the picture of one of the file. Alpha is dropped.
+// convert converts a row of the file to a row of the image. Alpha is dropped.
 func (p *pngFile) convert(out, row []byte, gray bool) {
 	switch {
 	case p.kind == pngPalette && gray:
@@ -212,7 +212,7 @@ func (p *pngFile) convert(out, row []byte, gray bool) {
 	}
 }
 
-// colour is an entry of the palette; an index past its end is black.
+// colour returns an entry of the palette; an index past its end is black.
 func (p *pngFile) colour(index byte) []byte {
 	if at := 3 * int(index); at < len(p.palette) {
 		return p.palette[at : at+3]
@@ -220,8 +220,8 @@ func (p *pngFile) colour(index byte) []byte {
 	return []byte{0, 0, 0}
 }
 
-// unfilter puts the samples of a row into out, which may be row. above are those of the row before;
-// a pixel has bpp bytes. False means that there is no such filter.
+// unfilter undoes the filter of a row and writes the samples to out, which may be row. above is the
+// previous row, and a pixel has bpp bytes. It returns false if there is no such filter.
 func unfilter(out, row, above []byte, filter byte, bpp int) bool {
 	row, above = row[:len(out)], above[:len(out)]
 	switch filter {
@@ -235,7 +235,7 @@ func unfilter(out, row, above []byte, filter byte, bpp int) bool {
 	case 2:
 		unfilterUp(out, row, above)
 	case 3:
-		for k := range bpp { // a channel at a time keeps what is left of it in a register
+		for k := range bpp { // one channel at a time, to keep the left sample in a register
 			left := 0
 			for i := k; i < len(out); i += bpp {
 				left = int(row[i] + uint8((left+int(above[i]))>>1))
@@ -252,7 +252,7 @@ func unfilter(out, row, above []byte, filter byte, bpp int) bool {
 	return true
 }
 
-// unfilterUp adds eight samples at a time: the low seven bits of each, then the highest.
+// unfilterUp adds eight samples at a time: the low seven bits of each, then the highest bit.
 func unfilterUp(out, row, above []byte) {
 	const high = 0x8080808080808080
 	i := 0
@@ -265,15 +265,15 @@ func unfilterUp(out, row, above []byte) {
 	}
 }
 
-// paeth undoes the filter of that name for one channel: it adds the one of left, above and what is
-// between them that is nearest to left + above - between. No branch depends on the samples, which
-// cannot be guessed.
+// paeth undoes the Paeth filter for one channel: it adds the nearest of left, above and between
+// (the upper left) to left + above - between. It compiles without branches on samples, which would
+// be mispredicted.
 func paeth(out, row, above []byte, first, bpp int) {
 	row, above = row[:len(out)], above[:len(out)]
 	left, between := 0, 0
 	for i := first; i < len(out); i += bpp {
 		up := int(above[i])
-		byLeft, byUp := up-between, left-between // how far left and above are from it
+		byLeft, byUp := up-between, left-between // the distances of left and up from that sum
 		byBoth := byLeft + byUp
 		byLeft, byUp, byBoth = max(byLeft, -byLeft), max(byUp, -byUp), max(byBoth, -byBoth)
 		nearest := between

@@ -16,10 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// samplesOf are the samples of a pixel, by the kinds of PNG.
+// samplesOf is the number of samples per pixel for each color type.
 var samplesOf = map[byte]int{pngGray: 1, pngRGB: 3, pngPalette: 1, pngGrayAlpha: 2, pngRGBA: 4}
 
-// pngWriter is a PNG of 8 bits a sample as it is written.
+// pngWriter builds a PNG with 8 bits per sample.
 type pngWriter []byte
 
 func newPNGWriter(width, height int, kind byte) pngWriter {
@@ -35,8 +35,8 @@ func (w *pngWriter) chunk(name string, content []byte) {
 	*w = binary.BigEndian.AppendUint32(*w, crc32.ChecksumIEEE(body))
 }
 
-// makePNG packs rows, of which each begins with its filter, into pieces of IDAT. A palette is half as
-// long as it may be.
+// makePNG compresses rows, each of which begins with its filter type, into the given number of IDAT
+// chunks. A palette has half the maximum length.
 func makePNG(t testing.TB, width, height int, kind byte, rows []byte, pieces int) []byte {
 	var packed bytes.Buffer
 	z := zlib.NewWriter(&packed)
@@ -62,8 +62,8 @@ func makePNG(t testing.TB, width, height int, kind byte, rows []byte, pieces int
 	return file
 }
 
-// samePixels holds what decodePNG says about a file, if it says anything, to image/png. It tells
-// whether it did.
+// samePixels compares the result of decodePNG, if it decodes the file, with image/png's. It reports
+// whether decodePNG did.
 func samePixels(t testing.TB, raw []byte) bool {
 	said := false
 	for _, gray := range []bool{false, true} {
@@ -125,7 +125,7 @@ func TestUnusualPNGsAreLeftToImagePNG(t *testing.T) {
 	}
 }
 
-// FuzzPNG mends the checksums of the chunks, without which nothing would get past them.
+// FuzzPNG corrects the checksums of the chunks, without which hardly any input would be accepted.
 func FuzzPNG(f *testing.F) {
 	files, err := filepath.Glob("testdata/files/*.png")
 	require.NoError(f, err)

@@ -10,11 +10,11 @@ import (
 	"math"
 )
 
-// pnmHeader is how a PGM or PPM file begins: Netpbm's formats P2 and P5 (grey), P3 and P6 (red,
-// green, blue), of which P2 and P3 write the numbers as text.
+// pnmHeader is the header of a PGM or PPM file: Netpbm's formats P2 and P5 (gray), P3 and P6 (red,
+// green, blue). P2 and P3 have the samples as text.
 type pnmHeader struct {
 	width, height, channels int
-	most                    int // the value of white
+	most                    int // the value of white (maxval)
 	text                    bool
 }
 
@@ -31,7 +31,7 @@ func decodePNMConfig(raw []byte) (image.Config, error) {
 	return h.config(), err
 }
 
-// decodePNM scales values to 255 as Pillow does, grey ones of 16 bits too.
+// decodePNM scales samples to 255 as Pillow does, including 16-bit gray.
 func decodePNM(raw []byte) (image.Image, error) {
 	in := bytes.NewReader(raw)
 	h, err := readPNMHeader(in)
@@ -79,7 +79,7 @@ func readPNMHeader(in *bytes.Reader) (h pnmHeader, err error) {
 	return h, nil
 }
 
-// value reads the next one: a number in text, or one byte or two.
+// value reads the next sample: a number as text, or one or two bytes.
 func (h pnmHeader) value(in *bytes.Reader) (v int, err error) {
 	if h.text {
 		if v, err = pnmNumber(in); err == nil && v > h.most {
@@ -101,8 +101,8 @@ func (h pnmHeader) value(in *bytes.Reader) (v int, err error) {
 	return min(v, h.most), nil
 }
 
-// pnmNumber reads a number of at most ten digits and the white space behind it. Comments, from # to
-// the end of the line, may stand before and inside it.
+// pnmNumber reads a number of at most ten digits and the white space after it. Comments, from # to
+// the end of the line, may precede or interrupt it.
 func pnmNumber(in *bytes.Reader) (n int, err error) {
 	for digits := 0; ; {
 		b, err := in.ReadByte()
@@ -129,7 +129,7 @@ func pnmNumber(in *bytes.Reader) (n int, err error) {
 	}
 }
 
-// unexpected is an error of a file that should not have ended yet.
+// unexpected turns io.EOF into io.ErrUnexpectedEOF, for a file that should not have ended yet.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

@@ -90,13 +90,13 @@ func (o ProcessorOptions) checkSizes() error {
 	return nil
 }
 
-// maxSide is far more than any model sees.
+// maxSide is far larger than the input of any model.
 const maxSide = 1 << 15
 
-// Options are those that the processor was made with.
+// Options returns the options that the processor was made with.
 func (p *Processor) Options() ProcessorOptions { return p.o }
 
-// wrapped is numpy's (uint8 - uint8) / uint8.
+// wrapped returns a normalizer that computes numpy's (uint8 - uint8) / uint8.
 func wrapped(channels int, mean, std []float64) (*Normalizer, error) {
 	return newNormalizer(channels, mean, std, func(c int, m, s float64) (func(v int) float32, error) {
 		if !(m >= 0 && m < 256 && s >= 1 && s < 256) {
@@ -134,7 +134,7 @@ func (p *Processor) resized(im *Image) (height, width int) {
 	}
 }
 
-// longer is the length of the longer side of an image whose shorter side becomes edge.
+// longer returns the length of the longer side of an image whose shorter side becomes edge.
 func longer(edge, long, short int) int { return int(float64(edge*long) / float64(short)) }
 
 // Len returns the number of values that Process writes for im.
@@ -147,7 +147,7 @@ func (p *Processor) Len(im *Image) int {
 // change im.
 func (p *Processor) Process(dst []float32, im *Image) error {
 	if n := p.Len(im); len(dst) != n {
-		return fmt.Errorf("vision: process a %v picture into %d values: want %d", im, len(dst), n)
+		return fmt.Errorf("vision: process a %v image into %d values: want %d", im, len(dst), n)
 	}
 	out := im.RGB()
 	if p.o.Gray {

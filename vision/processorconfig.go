@@ -10,27 +10,29 @@ import (
 	"strings"
 )
 
-// ProcessorConfigName is the file that says how transformers prepares pictures for a model.
+// ProcessorConfigName is the file that says how transformers prepares images for a model.
 const ProcessorConfigName = "preprocessor_config.json"
 
-// ProcessorConfig is preprocessor_config.json: of ViTImageProcessor, DeiTImageProcessor,
-// CLIPImageProcessor and BitImageProcessor of transformers, and of the feature extractors that older
-// files name. What a file leaves open is what the class has. Its JSON is what transformers 5 writes.
+// ProcessorConfig is preprocessor_config.json of the classes ViTImageProcessor, DeiTImageProcessor,
+// CLIPImageProcessor and BitImageProcessor of transformers, and of the feature extractors that
+// older files name. Settings that a file lacks have the defaults of the class. Its JSON is what
+// transformers 5 writes.
 //
-// transformers 5.17 has each class twice: for Pillow and numpy (ViTImageProcessorPil), whose numbers
-// these are, bit by bit, and for torchvision, which resizes and computes otherwise and is taken where
-// torchvision is installed. Pictures of another number of channels than ImageMean has are converted,
-// where transformers fails unless the file has do_convert_rgb.
+// transformers 5.17 has two versions of each class: for Pillow and numpy (ViTImageProcessorPil),
+// whose results these are, bit for bit, and for torchvision, which resizes and computes differently
+// and is used if torchvision is installed. Images with another number of channels than ImageMean
+// are converted; transformers fails unless the file has do_convert_rgb.
 type ProcessorConfig struct {
-	Type string // image_processor_type, with the ending ImageProcessor
+	Type string // image_processor_type, such as ViTImageProcessor
 	ProcessorOptions
-	ConvertRGB bool // do_convert_rgb of the file, which is written back
+	ConvertRGB bool // do_convert_rgb of the file; kept only to be written back
 
-	// Extra holds what the file says beyond that and what changes nothing. It is written back.
+	// Extra holds the other fields of the file, which have no effect. It is written back.
 	Extra map[string]json.RawMessage
 }
 
-// processorFile is the keys of the file. One that is null has no value, whatever the class has.
+// processorFile holds the fields of the file. A field that is null has no value, even if the class
+// has a default.
 type processorFile struct {
 	DoResize      *bool         `json:"do_resize,omitempty"`
 	Size          processorSize `json:"size,omitempty"`
@@ -45,10 +47,10 @@ type processorFile struct {
 	DoConvertRGB  *bool         `json:"do_convert_rgb,omitempty"`
 }
 
-// processorSize is a size by the names of its sides; a single number has the name "".
+// processorSize holds the sides of a size by name; a single number has the name "".
 type processorSize map[string]int
 
-// UnmarshalJSON reads a dictionary, or the number that older files have.
+// UnmarshalJSON reads a dictionary, or a number as in older files.
 func (s *processorSize) UnmarshalJSON(text []byte) error {
 	var side int
 	if json.Unmarshal(text, &side) == nil && string(text) != "null" {
@@ -71,10 +73,10 @@ func (s *processorSize) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// processorClasses are those of transformers that can be read.
+// processorClasses lists the classes of transformers that can be read.
 var processorClasses = []string{"Bit", "CLIP", "DeiT", "ViT"}
 
-// processorDefaults are those of a class.
+// processorDefaults returns the defaults of a class.
 func processorDefaults(class string) processorFile {
 	f := processorFile{DoResize: new(true), Size: processorSize{"shortest_edge": 224}, Resample: new(3),
 		DoCenterCrop: new(true), CropSize: square(224), DoRescale: new(true), RescaleFactor: new(1 / 255.),
@@ -94,8 +96,8 @@ func processorDefaults(class string) processorFile {
 
 func square(side int) processorSize { return processorSize{"height": side, "width": side} }
 
-// ParseProcessorConfig reads the content of a file. Fallback is the type of a file that has none, such
-// as ViTImageProcessor. Types and settings that are not there are refused by name.
+// ParseProcessorConfig parses the content of a file. fallback is the type of a file that has none,
+// such as ViTImageProcessor. Types and settings that are not supported are errors that name them.
 func ParseProcessorConfig(text []byte, fallback string) (c ProcessorConfig, err error) {
 	defer func() {
 		if err != nil {
@@ -121,7 +123,7 @@ func ParseProcessorConfig(text []byte, fallback string) (c ProcessorConfig, err 
 		return c, err
 	}
 	if pads := string(c.Extra["do_pad"]); pads != "" && pads != "false" && pads != "null" {
-		return c, fmt.Errorf("do_pad is %s; want false: pictures are not padded", pads)
+		return c, fmt.Errorf("do_pad is %s; want false: images are not padded", pads)
 	}
 	for _, key := range processorKeys {
 		delete(c.Extra, key)
@@ -133,12 +135,12 @@ func ParseProcessorConfig(text []byte, fallback string) (c ProcessorConfig, err 
 
 const imageProcessor = "ImageProcessor"
 
-// processorKeys are those of processorFile.
+// processorKeys lists the keys of processorFile.
 var processorKeys = []string{"do_resize", "size", "resample", "do_center_crop", "crop_size", "do_rescale",
 	"rescale_factor", "do_normalize", "image_mean", "image_std", "do_convert_rgb"}
 
-// takeProcessorType takes the type out of a file. Those for torchvision had an ending, and older files
-// name a feature extractor.
+// takeProcessorType removes the type from the fields of a file and returns it. Types for
+// torchvision used to end in Fast, and older files name a feature extractor.
 func takeProcessorType(d map[string]json.RawMessage, fallback string) (string, error) {
 	var name, older string
 	for key, to := range map[string]*string{"image_processor_type": &name, "feature_extractor_type": &older} {
@@ -155,7 +157,8 @@ func takeProcessorType(d map[string]json.RawMessage, fallback string) (string, e
 
 func is(set *bool) bool { return set != nil && *set }
 
-// options are what the file says. A number for a size is that of both sides, or of the shorter.
+// options returns the options of the file. If a size is a single number, it is that of both sides
+// if squares is set, otherwise of the shorter side.
 func (f processorFile) options(squares bool) (o ProcessorOptions, err error) {
 	o = ProcessorOptions{Float32: true, Gray: is(f.DoNormalize) && len(f.ImageMean) == 1}
 	for _, s := range []struct {
@@ -203,7 +206,7 @@ func (f processorFile) options(squares bool) (o ProcessorOptions, err error) {
 	return o, err
 }
 
-// sides are the height and the width of a size that has these two.
+// sides returns the height and the width of a size that has exactly these two.
 func (s processorSize) sides(key, or string) (height, width int, err error) {
 	height, width = s["height"], s["width"]
 	if len(s) != 2 || height < 1 || width < 1 {
@@ -212,8 +215,9 @@ func (s processorSize) sides(key, or string) (height, width int, err error) {
 	return height, width, nil
 }
 
-// MarshalJSON writes the file as transformers 5 does. Mirror and Wrap8Bit, and Gray without Mean, have
-// no place in it and are an error. Float32 has none either: transformers always computes so.
+// MarshalJSON writes the file as transformers 5 does. Mirror and Wrap8Bit, and Gray without Mean,
+// cannot be written and are an error. Float32 is not written: transformers always computes in
+// float32.
 func (c ProcessorConfig) MarshalJSON() ([]byte, error) {
 	o := c.ProcessorOptions
 	if o.Mirror || o.Wrap8Bit || o.Gray && len(o.Mean) != 1 {
@@ -223,7 +227,7 @@ func (c ProcessorConfig) MarshalJSON() ([]byte, error) {
 		DoRescale: new(o.Rescale != 0), DoNormalize: new(len(o.Mean) > 0), DoConvertRGB: new(c.ConvertRGB),
 		ImageMean: o.Mean, ImageStd: o.Std}
 	d := processorDefaults(strings.TrimSuffix(c.Type, imageProcessor))
-	if !*f.DoCenterCrop && d.DoCenterCrop == nil { // what the class does not do either is not said
+	if !*f.DoCenterCrop && d.DoCenterCrop == nil { // a step that the class does not do by default is omitted
 		f.DoCenterCrop = nil
 	}
 	if !*f.DoConvertRGB && d.DoConvertRGB == nil {

@@ -16,10 +16,10 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// recordedProcessor is a case of testdata/processors.json, made by transformers.
+// recordedProcessor is a case of testdata/processors.json, recorded with transformers.
 type recordedProcessor struct {
 	Settings json.RawMessage
-	Saved    map[string]any // what transformers writes after it has read Settings
+	Saved    map[string]any // what transformers saves after loading Settings
 	Results  []struct {
 		File   string
 		Shape  [3]int
@@ -37,7 +37,7 @@ func recordedProcessors(t *testing.T) []recordedProcessor {
 	return all.Cases
 }
 
-// TestProcessorsHaveTransformersBits: of settings with and without each step, and of older files.
+// TestProcessorsHaveTransformersBits covers settings with and without each step, and older files.
 func TestProcessorsHaveTransformersBits(t *testing.T) {
 	for _, c := range recordedProcessors(t) {
 		config, err := vision.ParseProcessorConfig(c.Settings, "ViTImageProcessor")
@@ -62,7 +62,7 @@ func TestProcessorsHaveTransformersBits(t *testing.T) {
 	}
 }
 
-// saved is what comes back of a configuration that was written.
+// saved writes a configuration and reads it again.
 func saved(t *testing.T, c vision.ProcessorConfig) vision.ProcessorConfig {
 	t.Helper()
 	text, err := json.Marshal(c)
@@ -73,8 +73,8 @@ func saved(t *testing.T, c vision.ProcessorConfig) vision.ProcessorConfig {
 	return again
 }
 
-// TestProcessorsAreWrittenAsByTransformers: all that they write is what transformers would, and a key is
-// missing only where it says nothing.
+// TestProcessorsAreWrittenAsByTransformers checks that everything written is what transformers
+// writes, and that a key is missing only if it has no effect.
 func TestProcessorsAreWrittenAsByTransformers(t *testing.T) {
 	for _, c := range recordedProcessors(t) {
 		config, err := vision.ParseProcessorConfig(c.Settings, "ViTImageProcessor")

@@ -16,7 +16,7 @@ import (
 func Resize(dst, src *Image, f Filter) error {
 	if dst.Channels != src.Channels || dst.Width <= 0 || dst.Height <= 0 || src.Width <= 0 || src.Height <= 0 ||
 		int(f) >= len(filterNames) {
-		return fmt.Errorf("vision: Resize(%v, %v, %v): want two pictures of at least 1x1 with equal channels and a "+
+		return fmt.Errorf("vision: Resize(%v, %v, %v): want two images of at least 1x1 with equal channels and a "+
 			"known filter", dst, src, f)
 	}
 	if f == Nearest {
@@ -52,25 +52,25 @@ func Resize(dst, src *Image, f Filter) error {
 	return nil
 }
 
-// verticalFirst tells which pass Pillow 13 begins with: the vertical one if it takes away more than
-// twice as many rows as the horizontal one takes away columns. Found by comparing 2,856 random
-// sizes with both orders, none of which disagrees; up to Pillow 12 the horizontal pass always came
-// first.
+// verticalFirst reports whether Pillow 13 begins with the vertical pass: if it removes more than
+// twice as many rows as the horizontal pass removes columns. This rule was found by comparing both
+// orders for 2,856 random sizes, and holds for all of them. Up to Pillow 12, the horizontal pass
+// always came first.
 func verticalFirst(dst, src *Image) bool {
 	rows, columns := src.Height-dst.Height, src.Width-dst.Width
 	return rows > 0 && rows > 2*columns
 }
 
-// Resized is Resize to a new picture.
+// Resized is Resize to a new image.
 func (im *Image) Resized(width, height int, f Filter) (*Image, error) {
 	if width <= 0 || height <= 0 {
-		return nil, fmt.Errorf("vision: resize of a %v picture to %dx%d: want sides of at least 1", im, width, height)
+		return nil, fmt.Errorf("vision: resize of a %v image to %dx%d: want sides of at least 1", im, width, height)
 	}
 	dst := NewImage(width, height, im.Channels)
 	return dst, Resize(dst, im, f)
 }
 
-// resizeScratch keeps the memory of one Resize for the next.
+// resizeScratch is scratch memory that calls of Resize reuse.
 type resizeScratch struct {
 	h, v weights
 	pix  []uint8
@@ -81,7 +81,7 @@ type resizeScratch struct {
 
 var resizePool = sync.Pool{New: func() any { return new(resizeScratch) }}
 
-// between lends the picture between the two passes.
+// between returns a scratch image for the result of the first pass.
 func (s *resizeScratch) between(width, height, channels int) *Image {
 	n := width * height * channels
 	if cap(s.pix) < n {
@@ -92,8 +92,8 @@ func (s *resizeScratch) between(width, height, channels int) *Image {
 
 const precision = 32 - 8 - 2 // fractional bits of a weight
 
-// weights says which source positions make up each output position: from start[i] on, the
-// fixed-point factors w[i*stride : i*stride+count[i]].
+// weights holds the weights of the source positions for each output position i: the fixed-point
+// factors w[i*stride : i*stride+count[i]] of the positions from start[i] on.
 type weights struct {
 	start, count []int32
 	w            []int32
@@ -102,13 +102,13 @@ type weights struct {
 
 	in, out int // what they were computed for
 	filter  Filter
-	plain   bool // no weight is negative, and no weighted sum leaves 8 bits
+	plain   bool // no weight is negative, and no weighted sum exceeds 8 bits
 }
 
 // compute is precompute_coeffs and normalize_coeffs_8bpc of Pillow's Resample.c.
 func (k *weights) compute(in, out int, f Filter) {
 	if k.in == in && k.out == out && k.filter == f {
-		return // the pictures of a data set often have one size
+		return // the images of a data set often have the same size
 	}
 	k.in, k.out, k.filter, k.plain = in, out, f, true
 	scale := float64(in) / float64(out)
@@ -151,7 +151,7 @@ func (k *weights) compute(in, out int, f Filter) {
 	}
 }
 
-// rows returns the range of source positions that any output needs.
+// rows returns the range of source positions that the outputs need.
 func (k *weights) rows() (first, last int) {
 	n := len(k.start) - 1
 	return int(k.start[0]), int(k.start[n] + k.count[n])
@@ -184,7 +184,7 @@ func (s *resizeScratch) horizontal(dst, src *Image, f Filter, first, last int) {
 		return
 	}
 	y := first
-	if src.Channels == 1 { // two rows at a time share the loads of the weights
+	if src.Channels == 1 { // two rows at a time, to load the weights once for both
 		for ; y+1 < last; y += 2 {
 			s.grayRows(dst.Row(y-first), dst.Row(y-first+1), src.Row(y), src.Row(y+1))
 		}
@@ -209,7 +209,7 @@ func (s *resizeScratch) horizontal(dst, src *Image, f Filter, first, last int) {
 	}
 }
 
-// grayRows filters two rows of grey.
+// grayRows filters two gray rows.
 func (s *resizeScratch) grayRows(out0, out1, in0, in1 []uint8) {
 	k := &s.h
 	start, count := k.start[:len(out0)], k.count[:len(out0)]
@@ -226,8 +226,8 @@ func (s *resizeScratch) grayRows(out0, out1, in0, in1 []uint8) {
 	}
 }
 
-// vertical combines rows; src begins at row first of the picture that s.v was computed for. Whole
-// rows are summed at a time: the memory is read in order, whatever the number of channels.
+// vertical filters columns; src begins at row first of the image that s.v was computed for. It adds
+// whole rows, so that memory is read in order for any number of channels.
 func (s *resizeScratch) vertical(dst, src *Image, first int) {
 	k := &s.v
 	if k.plain && dst.Width*dst.Channels >= 8 {
@@ -252,8 +252,8 @@ func (s *resizeScratch) vertical(dst, src *Image, first int) {
 	}
 }
 
-// resizeNearest is ImagingScaleAffine of Pillow's Geometry.c, which adds the step up instead of
-// multiplying.
+// resizeNearest is ImagingScaleAffine of Pillow's Geometry.c, which accumulates the step instead of
+// multiplying it.
 func resizeNearest(dst, src *Image) {
 	step := float64(src.Width) / float64(dst.Width)
 	columns := make([]int, dst.Width)

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/image/tiff"
 )
 
-// decodeTIFF decodes the first picture of a file. golang.org/x/image takes a fax's white for black
-// where the file says that zero is black, as Pillow's do.
+// decodeTIFF decodes the first image of a file. golang.org/x/image inverts images with fax
+// compression if the file says that zero is black, as Pillow's files do; decodeTIFF corrects this.
 func decodeTIFF(raw []byte) (image.Image, error) {
 	im, err := tiff.Decode(bytes.NewReader(raw))
 	if gray, ok := im.(*image.Gray); ok {
@@ -24,7 +24,7 @@ func decodeTIFF(raw []byte) (image.Image, error) {
 	return im, err
 }
 
-// tiffTag is a short number of the first picture's directory, 0 where it has none of that tag.
+// tiffTag returns a tag of type SHORT from the directory of the first image, or 0 if there is none.
 func tiffTag(raw []byte, tag uint16) uint16 {
 	order := binary.ByteOrder(binary.LittleEndian)
 	if raw[0] == 'M' {

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Point is a position in a picture. Pixel centres lie at half numbers: the upper left pixel covers
+// Point is a position in an image. Pixel centers are at half-integers: the upper left pixel covers
 // (0,0) to (1,1).
 type Point struct{ X, Y float64 }
 
@@ -23,10 +23,10 @@ func RectQuad(x0, y0, x1, y1 float64) Quad {
 // view has these corners or if channels differ.
 func WarpPerspective(dst *Image, to Quad, src *Image, from Quad) error {
 	if dst.Channels != src.Channels {
-		return fmt.Errorf("vision: WarpPerspective of a %v picture into a %v one: want equal channels", src, dst)
+		return fmt.Errorf("vision: WarpPerspective of a %v image into a %v one: want equal channels", src, dst)
 	}
 	if src.Width == 0 || src.Height == 0 || dst.Width == 0 || dst.Height == 0 {
-		return fmt.Errorf("vision: WarpPerspective of a %v picture into a %v one: want sides of at least 1", src, dst)
+		return fmt.Errorf("vision: WarpPerspective of a %v image into a %v one: want sides of at least 1", src, dst)
 	}
 	h, ok := homography(to, from)
 	if !ok {
@@ -60,8 +60,8 @@ func WarpPerspective(dst *Image, to Quad, src *Image, from Quad) error {
 	return nil
 }
 
-// inside is sample for the grey pixels of src that have all four neighbours, which are nearly all.
-// x and y count 256ths of a pixel from the centre of the first one.
+// inside is sample for gray pixels of src that have all four neighbors, which nearly all have. x
+// and y are in units of 1/256 pixel from the center of the first pixel.
 func inside(src *Image, x, y int) uint8 {
 	wx, wy := x&255, y&255
 	i := y>>8*src.Width + x>>8
@@ -104,7 +104,7 @@ func sample(out []uint8, src *Image, x, y float64) {
 	}
 }
 
-// bounds returns the pixels that a quad can touch, cut to a width x height picture.
+// bounds returns the range of pixels that a quad can touch, clipped to a width x height image.
 func bounds(q Quad, width, height int) (x0, y0, x1, y1 int) {
 	lo, hi := q[0], q[0]
 	for _, p := range q[1:] {
@@ -116,8 +116,8 @@ func bounds(q Quad, width, height int) (x0, y0, x1, y1 int) {
 		clamp(math.Ceil(hi.Y), height)
 }
 
-// homography returns the 3x3 matrix, by rows, that takes the corners of a to those of b. The way
-// leads over the unit square (Heckbert 1989): b's map times the adjoint of a's.
+// homography returns the 3x3 matrix, by rows, that takes the corners of a to those of b. It goes by
+// way of the unit square (Heckbert 1989): b's map times the adjugate of a's.
 func homography(a, b Quad) (h [9]float64, ok bool) {
 	if !convex(a) || !convex(b) {
 		return h, false
@@ -135,7 +135,7 @@ func homography(a, b Quad) (h [9]float64, ok bool) {
 			}
 		}
 	}
-	// The sign is free; make the denominator positive inside a, where the picture is in front of
+	// The sign is arbitrary; make the denominator positive inside a, where the image is in front of
 	// the camera.
 	cx, cy := (a[0].X+a[1].X+a[2].X+a[3].X)/4, (a[0].Y+a[1].Y+a[2].Y+a[3].Y)/4
 	if h[6]*cx+h[7]*cy+h[8] < 0 {
@@ -146,7 +146,7 @@ func homography(a, b Quad) (h [9]float64, ok bool) {
 	return h, true
 }
 
-// squareTo returns the map of the unit square's corners to those of q.
+// squareTo returns the map from the corners of the unit square to those of q.
 func squareTo(q Quad) [9]float64 {
 	dx1, dx2, dx3 := q[1].X-q[2].X, q[3].X-q[2].X, q[0].X-q[1].X+q[2].X-q[3].X
 	dy1, dy2, dy3 := q[1].Y-q[2].Y, q[3].Y-q[2].Y, q[0].Y-q[1].Y+q[2].Y-q[3].Y

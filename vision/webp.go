@@ -8,10 +8,10 @@ import (
 	"golang.org/x/image/webp"
 )
 
-var errAnimated = errors.New("it is an animation; want a still picture")
+var errAnimated = errors.New("it is an animation; want a still image")
 
-// decodeWebP decodes a still WebP picture. Lossy ones hold luma and chroma as video does, in a part
-// of the 256 levels, which image.YCbCr does not know: they are converted here, as libwebp does it.
+// decodeWebP decodes a still WebP image. Lossy images have limited-range luma and chroma, like
+// video, which image.YCbCr does not support: they are converted here as libwebp does.
 func decodeWebP(raw []byte) (image.Image, error) {
 	if isAnimatedWebP(raw) {
 		return nil, errAnimated
@@ -35,14 +35,15 @@ func decodeWebP(raw []byte) (image.Image, error) {
 	return src, nil
 }
 
-// isAnimatedWebP looks at the flags of the chunk VP8X, which comes first where there is one.
+// isAnimatedWebP checks the flags of the chunk VP8X, which comes first if there is one.
 func isAnimatedWebP(raw []byte) bool {
 	const animation = 1 << 1
 	return len(raw) > 20 && string(raw[12:16]) == "VP8X" && raw[20]&animation != 0
 }
 
-// studioRGB converts as libwebp's "fancy" upsampling does (src/dsp/upsampling.c and yuv.h): each
-// chroma value is 9/16 of the nearest of four samples, 3/16 of two and 1/16 of the furthest.
+// studioRGB converts with libwebp's "fancy" upsampling (src/dsp/upsampling.c and yuv.h): each
+// chroma value is 9/16 of the nearest of four samples, 3/16 of each of the next two and 1/16 of the
+// farthest.
 func studioRGB(src *image.YCbCr) *image.NRGBA {
 	w, h := src.Rect.Dx(), src.Rect.Dy()
 	out := image.NewNRGBA(image.Rect(0, 0, w, h))
@@ -69,7 +70,8 @@ func studioRGB(src *image.YCbCr) *image.NRGBA {
 	return out
 }
 
-// upsample makes two values of each sample of a row of chroma, whose neighbour above or below is far.
+// upsample makes two values from each sample of the chroma row near; far is the adjacent row above
+// or below.
 func upsample(out, near, far []uint8) {
 	last := len(near) - 1
 	out[0] = uint8((3*int(near[0]) + int(far[0]) + 2) >> 2)

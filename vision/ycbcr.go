@@ -2,10 +2,10 @@ package vision
 
 import "image"
 
-// ycbcrRows converts a decoded colour JPEG as libjpeg does: chroma that was stored at half size is
-// enlarged with a triangle filter ("fancy upsampling") instead of being repeated, then turned into
-// RGB with libjpeg's rounding. Go's own conversion repeats and is off by up to 22 levels at
-// coloured edges. The rows are RGB or grey, as convert makes them.
+// ycbcrRows converts a decoded color JPEG as libjpeg does: subsampled chroma is enlarged by a
+// triangle filter ("fancy upsampling") instead of being repeated, then converted with libjpeg's
+// rounding. Go's own conversion repeats chroma and is off by up to 22 levels at colored edges.
+// convert determines whether the rows are RGB or gray.
 func ycbcrRows(src *image.YCbCr, convert func(out, y, cb, cr []uint8)) pixelRows {
 	w, h := src.Rect.Dx(), src.Rect.Dy()
 	cw, ch := w, h
@@ -18,9 +18,9 @@ func ycbcrRows(src *image.YCbCr, convert func(out, y, cb, cr []uint8)) pixelRows
 		ch = (h + 1) / 2
 	case image.YCbCrSubsampleRatio444:
 	default:
-		cw = 0 // a quarter of the columns: libjpeg repeats those, too
+		cw = 0 // a quarter of the columns: libjpeg repeats those too
 	}
-	if cw == 0 || (src.Rect.Min.X|src.Rect.Min.Y)&1 != 0 { // or a cut-out that begins inside a chroma sample
+	if cw == 0 || (src.Rect.Min.X|src.Rect.Min.Y)&1 != 0 { // or a subimage that begins inside a chroma sample
 		cb, cr := make([]uint8, w), make([]uint8, w)
 		return func(y int, out []uint8) {
 			for x := range w {
@@ -41,9 +41,9 @@ func ycbcrRows(src *image.YCbCr, convert func(out, y, cb, cr []uint8)) pixelRows
 }
 
 // chromaRow computes row y of a chroma plane at full size. Each output is 3/4 of the nearer sample
-// and 1/4 of the further one in each halved direction; the roundings are those of jdsample.c.
+// and 1/4 of the farther one in each subsampled direction; rounding is as in jdsample.c.
 func chromaRow(out []uint8, sums []int, plane []uint8, stride, y, cw, ch, w, h int) {
-	if ch == h { // not halved vertically
+	if ch == h { // not subsampled vertically
 		near := plane[y*stride:]
 		if cw == w {
 			copy(out, near[:w])
@@ -73,8 +73,9 @@ func chromaRow(out []uint8, sums []int, plane []uint8, stride, y, cw, ch, w, h i
 	stretch(out, sums, 8, 7, 4)
 }
 
-// stretch doubles a row: left neighbours round with lo, right ones with hi, and the result loses
-// shift bits (two for the horizontal weights plus those already in the sums). out has room for all.
+// stretch doubles a row: left halves are rounded with lo, right ones with hi, and the result is
+// shifted by shift bits (two for the horizontal weights plus those already in the sums). out has
+// room for all.
 func stretch(out []uint8, sums []int, lo, hi int, shift uint) {
 	n := len(sums)
 	shift &= 7
@@ -87,7 +88,7 @@ func stretch(out []uint8, sums []int, lo, hi int, shift uint) {
 	}
 }
 
-// rgbOfYCC makes pixels as ycc_rgb_convert of jdcolor.c does.
+// rgbOfYCC converts pixels to RGB as ycc_rgb_convert of jdcolor.c does.
 func rgbOfYCC(out, y, cb, cr []uint8) {
 	cb, cr = cb[:len(y)], cr[:len(y)]
 	for x, v := range y {
@@ -96,7 +97,8 @@ func rgbOfYCC(out, y, cb, cr []uint8) {
 	}
 }
 
-// grayOfYCC makes the luma of these pixels, which is not y: they were rounded and cut to 8 bits.
+// grayOfYCC returns the luma of the RGB pixels, which differs from y, since they were rounded and
+// clamped to 8 bits.
 func grayOfYCC(out, y, cb, cr []uint8) {
 	out, cb, cr = out[:len(y)], cb[:len(y)], cr[:len(y)]
 	for x, v := range y {

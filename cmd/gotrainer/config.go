@@ -15,7 +15,8 @@ import (
 	"github.com/gotrainer/gotrainer/internal/terminal"
 )
 
-// configCommand asks how programs are to be started and writes it down, as accelerate config does.
+// configCommand asks how programs are to be started and writes the answers to a file, as accelerate
+// config does.
 type configCommand struct {
 	ConfigFile string `name:"config_file" aliases:"config-file" placeholder:"FILE" help:"File to write; by default where accelerate looks for it."`
 	Default    bool   `name:"default" help:"Ask nothing: one process per GPU, or one on the CPU. An existing file is not changed."`
@@ -67,11 +68,11 @@ func basicConfig(gpus int, precision string) launch.Config {
 	return c
 }
 
-// questions are asked until each has an answer that can be.
+// questions asks questions, each until it has a valid answer.
 type questions struct {
 	in  *bufio.Scanner
 	out io.Writer
-	err error // the answers have ended
+	err error // set when standard input has ended
 }
 
 func (q *questions) ask(gpus int, precision string) (launch.Config, error) {
@@ -98,7 +99,7 @@ func (q *questions) ask(gpus int, precision string) (launch.Config, error) {
 	return c, q.err
 }
 
-// text asks for a word; nothing is the usual one, if there is one.
+// text asks for a text. An empty answer means usual, if that is not empty.
 func (q *questions) text(question, usual string) string {
 	for q.err == nil {
 		fmt.Fprint(q.out, question)

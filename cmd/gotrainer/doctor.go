@@ -20,8 +20,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch/cuda"
 )
 
-// doctorCommand tells what a training program would find on this machine. Its output is what a bug
-// report should hold.
+// doctorCommand shows what a training program would find on this machine. A bug report should
+// include its output.
 type doctorCommand struct{}
 
 // Run is called by kong. It fails if training could not start.
@@ -45,14 +45,14 @@ func (*doctorCommand) Run() error {
 	return d.examine()
 }
 
-// doctor examines through functions, so that a test can be a machine with a fault.
+// doctor examines the machine through functions, so that tests can simulate a faulty one.
 type doctor struct {
 	out          io.Writer
 	build        func() (torch.Build, error)
 	slowBFloat16 func() string
 	compute      func(device torch.Device) error
-	fingerprint  func() string // of the numbers that libtorch makes here
-	driver       func() string // version of the NVIDIA driver; empty: there is none
+	fingerprint  func() string // fingerprint of the numbers that libtorch computes here
+	driver       func() string // version of the NVIDIA driver; empty if there is none
 	properties   func(torch.Device) (cuda.Properties, error)
 	memory       func(torch.Device) (free, total int64, err error)
 	versions     func() (cuda.Versions, error)
@@ -63,7 +63,7 @@ type doctor struct {
 	arch         string // of the CPU, as Go names it
 }
 
-// examine prints what there is and returns what keeps a program from training.
+// examine prints what it finds, and returns an error if a program could not train.
 func (d *doctor) examine() error {
 	d.line("go", "%s %s/%s, %d CPUs", runtime.Version(), runtime.GOOS, d.arch, runtime.NumCPU())
 	d.disk()
@@ -147,7 +147,7 @@ func (d *doctor) examine() error {
 	return nil
 }
 
-// gpus prints what the GPUs are and how they compute.
+// gpus prints the GPUs and their settings.
 func (d *doctor) gpus(n int) error {
 	v, err := d.versions()
 	if err != nil {
@@ -187,8 +187,7 @@ func (d *doctor) line(name, format string, args ...any) {
 	fmt.Fprintf(d.out, "%-14s %s\n", name, fmt.Sprintf(format, args...))
 }
 
-// environment prints the variables that change what is found or how fast it runs, where they are
-// set.
+// environment prints the variables that are set and affect what is found or how fast it runs.
 func (d *doctor) environment() {
 	for _, name := range []string{
 		"LIBTORCH", "GOTRAINER_HOME", "GOTRAINER_LIB", "GOTRAINER_MALLOC", "GOTRAINER_MASKS", "GOTRAINER_AUTOGRAD",
@@ -206,7 +205,7 @@ func (d *doctor) environment() {
 	}
 }
 
-// launcher prints what would start a program here, and which process this is.
+// launcher prints the launcher in the environment, and which process this is.
 func (d *doctor) launcher() {
 	l, err := dist.ReadLauncher(d.env)
 	if err != nil {
@@ -216,7 +215,7 @@ func (d *doctor) launcher() {
 	d.line("launcher", "%v", l)
 }
 
-// disk prints what the install root holds and what its disk has left.
+// disk prints the size of the install root and the free space of its disk.
 func (d *doctor) disk() {
 	used := int64(0)
 	err := filepath.WalkDir(d.root, func(_ string, e fs.DirEntry, err error) error {
@@ -240,9 +239,8 @@ func (d *doctor) disk() {
 	}
 }
 
-// compute multiplies, sums and differentiates on a device and compares with the result known on
-// paper: for y = sum(x*w), x = [1 2; 3 4] and w = [5; 6], y = 17 + 39 and dy/dw = the column sums
-// of x.
+// compute multiplies, sums and differentiates on a device, and checks the result: for y = sum(x*w),
+// x = [1 2; 3 4] and w = [5; 6], y = 17 + 39 and dy/dw = the column sums of x.
 func compute(device torch.Device) error {
 	var sum float64
 	var gradient []float32
@@ -266,7 +264,7 @@ func compute(device torch.Device) error {
 	return nil
 }
 
-// nvidiaDriver reads the version from the file that the kernel module keeps.
+// nvidiaDriver reads the driver's version from the file that its kernel module provides.
 func nvidiaDriver() string {
 	text, err := os.ReadFile("/proc/driver/nvidia/version")
 	if err != nil {
@@ -276,7 +274,7 @@ func nvidiaDriver() string {
 	return strings.TrimSpace(strings.TrimPrefix(first, "NVRM version:"))
 }
 
-// gpus is how many GPUs libtorch can use; without it none.
+// gpus returns the number of GPUs that libtorch can use; 0 without libtorch.
 func gpus() int {
 	if torch.Load() != nil {
 		return 0

@@ -4,8 +4,9 @@ package main
 
 import "errors"
 
-// doctorCommand cannot load libtorch in a program without cgo. Go turns cgo off by itself where
-// there is no C compiler; install must run there all the same, to say that one is missing.
+// doctorCommand cannot load libtorch in a program without cgo. Go disables cgo if there is no C
+// compiler; the other commands must still work then, so that install can say that a compiler is
+// missing.
 type doctorCommand struct{}
 
 // Run is called by kong.
@@ -14,5 +15,5 @@ func (*doctorCommand) Run() error {
 		"clang), set CGO_ENABLED=1 and build it again")
 }
 
-// gpus cannot be counted without libtorch.
+// gpus returns 0: GPUs cannot be counted without libtorch.
 func gpus() int { return 0 }

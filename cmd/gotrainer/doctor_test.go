@@ -20,7 +20,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch/cuda"
 )
 
-// healthy is a machine without a GPU where all is well.
+// healthy is a machine without a GPU on which every check passes.
 func healthy(t *testing.T, out *bytes.Buffer) *doctor {
 	root := t.TempDir()
 	if err := os.WriteFile(filepath.Join(root, "lib"), make([]byte, 3_000_000), 0o600); err != nil {

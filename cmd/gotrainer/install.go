@@ -37,7 +37,7 @@ func (c *installCommand) Run(ctx context.Context) error {
 	return in.install(ctx, c.flags(), !c.LibsOnly)
 }
 
-// flags are the options as scripts/install_libtorch.sh spells them.
+// flags returns the options as flags of scripts/install_libtorch.sh.
 func (c *installCommand) flags() []string {
 	var flags []string
 	for _, f := range []struct {
@@ -55,7 +55,7 @@ func (c *installCommand) flags() []string {
 	return flags
 }
 
-// installer runs the install script and the shim's Makefile out of sources, which has the layout of
+// installer runs the install script and the shim's Makefile from sources, which has the layout of
 // the repository.
 type installer struct {
 	sources  fs.FS
@@ -86,8 +86,8 @@ func (in *installer) install(ctx context.Context, flags []string, shim bool) err
 	return in.buildShim(ctx, dir, strings.Fields(paths.String()))
 }
 
-// buildShim calls the shim's Makefile, which finds the work done where the library was built from
-// the same sources, by whichever copy of them.
+// buildShim runs the shim's Makefile, which does nothing if the library was already built from the
+// same sources, even from another copy of them.
 func (in *installer) buildShim(ctx context.Context, dir string, variables []string) error {
 	abi, err := readABI(in.sources)
 	if err != nil {
@@ -113,8 +113,8 @@ func (in *installer) buildShim(ctx context.Context, dir string, variables []stri
 	return nil
 }
 
-// run gives the program our terminal. A cancelled context interrupts it and leaves it time to
-// remove its temporary files.
+// run runs a program with our terminal. If the context is cancelled, the program gets SIGTERM and
+// time to remove its temporary files.
 func (in *installer) run(ctx context.Context, out io.Writer, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, out, in.err
@@ -125,7 +125,7 @@ func (in *installer) run(ctx context.Context, out io.Writer, name string, args .
 
 var abiLine = regexp.MustCompile(`(?m)^#define CT_ABI "([^"]+)"$`)
 
-// readABI finds the hash of the shim's sources that the generator wrote into the header.
+// readABI returns the hash of the shim's sources, which the generator wrote into the header.
 func readABI(sources fs.FS) (string, error) {
 	const header = "cgotorch/zz_abi.h"
 	text, err := fs.ReadFile(sources, header)
@@ -139,8 +139,8 @@ func readABI(sources fs.FS) (string, error) {
 	return string(m[1]), nil
 }
 
-// shimPath is where the Makefile puts the library: OUT is one of the variables that the install
-// script prints.
+// shimPath returns where the Makefile puts the library: in OUT, one of the variables that the
+// install script prints.
 func shimPath(variables []string, abi string) (string, error) {
 	suffix := "so"
 	if runtime.GOOS == "darwin" {

@@ -19,7 +19,7 @@ import (
 	"github.com/gotrainer/gotrainer/run"
 )
 
-// fakeSources has the layout of the embedded ones. The script and the Makefile write down how they
+// fakeSources has the layout of the embedded sources. The script and the Makefile record how they
 // were called.
 func fakeSources(script string) fstest.MapFS {
 	return fstest.MapFS{
@@ -36,7 +36,7 @@ case "$*" in
 *) echo "script $*" >>"$TEST_OUT/calls" ;;
 esac`
 
-// install runs an installer over sources and returns the calls that were made and what was printed.
+// install runs an installer with the given sources, and returns the recorded calls and the output.
 func install(t *testing.T, out string, sources fs.FS, flags []string, shim bool) (calls, printed string, err error) {
 	t.Helper()
 	if _, lookErr := exec.LookPath("make"); lookErr != nil {
@@ -120,8 +120,8 @@ func TestInstallCancelledStopsTheScript(t *testing.T) {
 	out := t.TempDir()
 	t.Setenv("TEST_OUT", out)
 	ctx, cancel := context.WithCancel(t.Context())
-	// The script tells that it runs by writing to our standard output, which cancels; it never ends
-	// by itself.
+	// The script signals that it runs by writing to standard output, which cancels the install; it
+	// never ends by itself.
 	in := installer{sources: fakeSources(`trap 'touch "$TEST_OUT/cleaned"; kill $!; exit 1' TERM; sleep 1000 & echo running; wait`), out: writerFunc(cancel), err: os.Stderr}
 	if err := in.install(ctx, nil, true); err == nil {
 		t.Error("a cancelled install succeeded")
@@ -157,8 +157,8 @@ func TestInstallCommandFlags(t *testing.T) {
 	}
 }
 
-// Whoever has only the module has only what is embedded: every header of ours that a source
-// includes must be among it.
+// Users of the module have only the embedded sources, so every header of this module that a source
+// includes must be embedded.
 func TestEmbeddedSourcesAreComplete(t *testing.T) {
 	if abi, err := readABI(gotrainer.Native); err != nil || len(abi) < 8 {
 		t.Errorf("readABI = %q, %v", abi, err)

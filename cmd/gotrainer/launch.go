@@ -34,7 +34,7 @@ type launchCommand struct {
 	Stage      string        `name:"zero_stage" aliases:"zero-stage" help:"0, 1, 2 or 3."`
 	Command    []string      `arg:"" passthrough:"" help:"The program and its arguments."`
 
-	perNode int // processes on each machine, by PET_NPROC_PER_NODE
+	perNode int // processes on each machine, from PET_NPROC_PER_NODE
 }
 
 // Run is called by kong.
@@ -45,17 +45,17 @@ func (c *launchCommand) Run(ctx context.Context) error {
 	}
 	signals := make(chan os.Signal, 8)
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1} {
-		if !signal.Ignored(s) { // under nohup SIGHUP stays ignored, in the processes too
+		if !signal.Ignored(s) { // under nohup, SIGHUP stays ignored, also in the processes
 			signal.Notify(signals, s)
 		}
 	}
 	defer signal.Stop(signals)
 	o.Signals = signals
-	// a signal is passed on as it is, and not as the end of the context
+	// signals are passed on to the processes, rather than ending the context
 	return launch.Run(context.WithoutCancel(ctx), o)
 }
 
-// options are those of the configuration, with the flags over them.
+// options returns the options of the configuration, overridden by the flags.
 func (c *launchCommand) options() (launch.Options, error) {
 	config, found, err := c.config()
 	if err != nil {
@@ -92,7 +92,7 @@ func (c *launchCommand) options() (launch.Options, error) {
 		return launch.Options{}, err
 	}
 	if config.UseCPU = config.UseCPU || c.CPU; config.NumProcesses == 1 {
-		config.DistributedType, config.FSDP, config.DeepSpeed = "NO", nil, nil // nothing to share
+		config.DistributedType, config.FSDP, config.DeepSpeed = "NO", nil, nil // nothing to shard
 	}
 	command := c.Command
 	if len(command) > 0 && command[0] == "--" {
@@ -110,13 +110,13 @@ func (c *launchCommand) options() (launch.Options, error) {
 	if c.Restarts != nil {
 		o.MaxRestarts = *c.Restarts
 	}
-	if !found && c.Precision == "" { // as without a configuration: the environment stays
+	if !found && c.Precision == "" { // without a configuration, keep the variable of the environment
 		o.Env = slices.DeleteFunc(o.Env, func(s string) bool { return s == "ACCELERATE_MIXED_PRECISION=no" })
 	}
 	return o, err
 }
 
-// sharding takes the flags of FSDP and DeepSpeed.
+// sharding applies the flags of FSDP and DeepSpeed to the configuration.
 func (c *launchCommand) sharding(config *launch.Config) error {
 	switch {
 	case c.FSDP && c.DeepSpeed:
@@ -137,8 +137,8 @@ func (c *launchCommand) sharding(config *launch.Config) error {
 	return nil
 }
 
-// config is the one that is named, or that of accelerate's place where no flag says how many
-// processes there are.
+// config reads the configuration that --config_file names, or accelerate's default file if no flag
+// gives the number of processes.
 func (c *launchCommand) config() (config launch.Config, found bool, err error) {
 	config = launch.Config{DistributedType: "MULTI_GPU", MixedPrecision: "no", NumMachines: 1, NumProcesses: -1,
 		GPUIDs: "all"}

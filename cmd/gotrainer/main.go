@@ -1,5 +1,5 @@
-// Command gotrainer installs and checks what a Go program that trains with libtorch needs, and starts
-// such programs.
+// Command gotrainer installs and checks what a Go program that trains with libtorch needs, and
+// starts such programs.
 //
 //	gotrainer install          install libtorch and build libcgotorch for this user
 //	gotrainer install --cuda   the same with CUDA
@@ -35,12 +35,12 @@ type commands struct {
 func main() {
 	args := os.Args[1:]
 	if len(args) > 0 && args[0] == "launch" {
-		run.Exit(execute(context.Background(), args)) // its signals are those of the processes that it has started
+		run.Exit(execute(context.Background(), args)) // signals go to the processes that it starts
 	}
 	run.Main(func(ctx context.Context) error { return execute(ctx, args) })
 }
 
-// execute carries a command line out. kong prints the help that it asks for and ends the process.
+// execute runs a command line. If help is requested, kong prints it and exits.
 func execute(ctx context.Context, args []string) error {
 	var c commands
 	parser := kong.Must(&c,
@@ -62,7 +62,7 @@ func execute(ctx context.Context, args []string) error {
 	return parsed.Run()
 }
 
-// helpLast makes of "help launch" what kong understands.
+// helpLast turns "help launch" into "launch --help", which kong understands.
 func helpLast(args []string) []string {
 	if len(args) == 0 || args[0] != "help" {
 		return args
@@ -70,8 +70,8 @@ func helpLast(args []string) []string {
 	return append(slices.Clone(args[1:]), "--help")
 }
 
-// checkCommand refuses a command that does not exist in the words of this program; kong takes it
-// for an argument too many.
+// checkCommand returns a clear error for an unknown command; kong would report an unexpected
+// argument.
 func checkCommand(app *kong.Application, args []string) error {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		return nil

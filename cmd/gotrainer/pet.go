@@ -9,9 +9,9 @@ import (
 	"github.com/gotrainer/gotrainer/dist/launch"
 )
 
-// fromPET takes what the flags leave open from PET_*, the environment that torchrun reads its
-// defaults from and in which Kubeflow says what a container is to start. A configuration that was
-// found goes before it.
+// fromPET takes settings that the flags leave open from the variables PET_*, from which torchrun
+// reads its defaults and in which Kubeflow passes settings to containers. A configuration takes
+// precedence.
 func (c *launchCommand) fromPET(getenv func(string) string, config *launch.Config, found bool) error {
 	if found {
 		return nil
@@ -59,7 +59,7 @@ func (c *launchCommand) fromPET(getenv func(string) string, config *launch.Confi
 		*v.into = n
 	}
 	config.MachineRank = nodeRank
-	if config.NumMachines > 1 { // one machine alone needs no place that others know
+	if config.NumMachines > 1 { // a single machine needs no address for others
 		config.MainProcessIP, config.MainProcessPort = getenv("PET_MASTER_ADDR"), port
 	}
 	if c.Restarts == nil {

@@ -1,5 +1,5 @@
 // Package digits is a small data set to start with, embedded in the program: 1,797 handwritten
-// digits, each a picture of 8 x 8 grey values. It is what load_digits of scikit-learn returns, with
+// digits, each an image of 8 x 8 gray values. It is what load_digits of scikit-learn returns, with
 // the values divided by 16.
 //
 //	engine.Main(engine.Classifier(net), digits.Train(), digits.Test(), engine.Options{}, trainer.Options{})
@@ -59,7 +59,7 @@ func shuffled() data.Dataset[data.Example] {
 //go:embed digits.csv.gz
 var file []byte
 
-// examples are the digits in the order of the file, read once.
+// examples returns the digits in the order of the file, which it reads once.
 var examples = sync.OnceValues(func() ([]data.Example, error) {
 	z, err := gzip.NewReader(bytes.NewReader(file))
 	if err != nil {

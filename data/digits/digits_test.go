@@ -37,8 +37,8 @@ func TestEveryDigitIsInOneOfTheParts(t *testing.T) {
 	assert.Equal(t, []int{178, 182, 177, 183, 181, 182, 181, 179, 174, 180}, counts)
 }
 
-// The permutation is numpy.random.default_rng(42).permutation(1797), which train_test_split of
-// datasets takes its parts from: the first 360 are the test.
+// The permutation is numpy.random.default_rng(42).permutation(1797), as in train_test_split of
+// datasets: the first 360 are the test set.
 func TestTheSplitIsThatOfDatasets(t *testing.T) {
 	test, train := collect(t, digits.Test()), collect(t, digits.Train())
 	assert.Equal(t, []int64{2, 4, 8, 9, 9, 2, 2, 2, 9, 1}, classes(test[:10]))

@@ -87,7 +87,7 @@ func Open(dir string, extensions []string, classes ...string) (*Set, error) {
 	return set, nil
 }
 
-// folders are the names of the folders in dir, sorted.
+// folders returns the names of the folders in dir, sorted.
 func folders(dir string) (names []string, err error) {
 	entries, err := os.ReadDir(dir) // sorted by name
 	if err != nil {
@@ -95,7 +95,7 @@ func folders(dir string) (names []string, err error) {
 	}
 	for _, e := range entries {
 		info, err := os.Stat(filepath.Join(dir, e.Name()))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a link to nowhere is no class
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // a dangling link is not a class
 			return nil, err
 		}
 		if err == nil && info.IsDir() {
@@ -105,8 +105,8 @@ func folders(dir string) (names []string, err error) {
 	return names, nil
 }
 
-// add adds the files of a class. Python sorts the folders by their whole paths, in which "a-b"
-// comes before "a/c".
+// add adds the files of a class. Like Python, it sorts the folders by their whole paths, in which
+// "a-b" comes before "a/c".
 func (s *Set) add(dir string, class int, extensions []string) error {
 	inner, err := below(dir, nil)
 	if err != nil {
@@ -128,8 +128,8 @@ func (s *Set) add(dir string, class int, extensions []string) error {
 	return nil
 }
 
-// below returns a folder and all below it. above are the folders on the way here, by which a link
-// that leads back is found.
+// below returns a folder and all folders below it. above holds the folders that lead to it, so that
+// a link back to one of them is detected.
 func below(dir string, above []fs.FileInfo) ([]string, error) {
 	here, err := os.Stat(dir)
 	if err != nil {
@@ -172,7 +172,7 @@ func (s *Set) At(i int) (File, error) { return s.Files[i], nil }
 // Describe returns the path of file i.
 func (s *Set) Describe(i int) string { return s.Files[i].Path }
 
-// maxText is far above any text that one file of a data set holds.
+// maxText is far larger than the text files of any data set.
 const maxText = 1 << 30
 
 // ErrUTF8 is wrapped by the error of [File.Text] about a file that is not valid UTF-8.

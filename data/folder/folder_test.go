@@ -19,7 +19,7 @@ import (
 
 var _ data.Dataset[folder.File] = (*folder.Set)(nil)
 
-// tree makes a folder of files; a name that ends in / is a folder.
+// tree creates files in a folder; a name that ends in / is a folder.
 func tree(t testing.TB, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -41,11 +41,11 @@ func tree(t testing.TB, names ...string) string {
 	return dir
 }
 
-// TestOrderIsThatOfImageFolder has the order that Python's
+// TestOrderIsThatOfImageFolder expects the order that Python's
 //
 //	for root, _, names in sorted(os.walk(class_dir, followlinks=True)): for name in sorted(names)
 //
-// gives for each class, which is how torchvision's make_dataset walks.
+// gives for each class, as in torchvision's make_dataset.
 func TestOrderIsThatOfImageFolder(t *testing.T) {
 	dir := tree(t, "dog/10.jpg", "dog/9.PNG", "dog/a/x.jpg", "dog/a-b/y.jpg", "dog/a/c/z.webp", "dog/notes.txt",
 		"cat/b.jpeg", "cat/B.jpg", "Zebra/1.bmp", "loose.jpg")
@@ -158,8 +158,8 @@ func ExampleImages() {
 	// Output: [cat dog] 2 1
 }
 
-// TestTextIsUTF8: bytes of another encoding would reach a tokenizer, which makes other tokens of
-// them without a word.
+// TestTextIsUTF8 covers texts in other encodings, for which a tokenizer would silently return wrong
+// tokens.
 func TestTextIsUTF8(t *testing.T) {
 	dir := tree(t, "a/1.txt", "a/2.txt")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "a/2.txt"), []byte("caf\xe9"), 0o600))

@@ -75,7 +75,7 @@ func Open(dir string, task Task) (*Set, error) {
 	return set, nil
 }
 
-// in returns the files of a part that are in a folder.
+// in returns the files of the split in a folder, or nil if they are not all there.
 func (s split) in(dir string) []string {
 	for _, list := range s.files {
 		paths := make([]string, len(list))
@@ -102,7 +102,7 @@ func (t Task) names() string {
 	return strings.Join(names, ", ")
 }
 
-// read reads the files of a part.
+// read reads the files of a split.
 func (t Task) read(s split, files []string) (*Examples, error) {
 	e := &Examples{}
 	for _, path := range files {
@@ -132,7 +132,7 @@ func (t Task) add(e *Examples, s split, path string) error {
 			i++
 			if errors.Is(err, table.ErrColumns) && t.skips {
 				e.Skipped++
-				break // a stream ends with its error; the next one begins behind it
+				break // leave the row out; the next stream begins after it
 			}
 			if err != nil {
 				return err
@@ -147,10 +147,10 @@ func (t Task) add(e *Examples, s split, path string) error {
 	return nil
 }
 
-// places are the indices of the columns, -1 for a column that a part does not have.
+// places holds the indices of the columns, -1 for a column that a split does not have.
 type places struct{ a, b, label, index int }
 
-// find looks the columns up among those of a file.
+// find looks up the columns among those of a file.
 func (s split) find(names []string) (p places, err error) {
 	for _, c := range []struct {
 		name string
@@ -164,7 +164,7 @@ func (s split) find(names []string) (p places, err error) {
 	return p, nil
 }
 
-// example takes a row apart.
+// example makes an Example of a row. place is its Index if the file has no numbers.
 func (t Task) example(at places, row []string, place int) (e Example, err error) {
 	e = Example{A: row[at.a], Label: -1, Index: place}
 	if at.b >= 0 {

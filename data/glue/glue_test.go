@@ -16,7 +16,7 @@ import (
 
 var _ data.Dataset[glue.Example] = (*glue.Examples)(nil)
 
-// folder makes a folder of files.
+// folder creates a folder with files.
 func folder(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -44,7 +44,7 @@ func all(t testing.TB, d data.Dataset[glue.Example]) []glue.Example {
 	return list
 }
 
-// TestTasks has a row for each layout; the sentences are our own.
+// TestTasks has a row for each layout. The sentences are made up.
 func TestTasks(t *testing.T) {
 	for _, c := range []struct {
 		task       glue.Task
@@ -163,13 +163,13 @@ func TestCoLAPublicHasTwoDevelopmentFiles(t *testing.T) {
 	}
 }
 
-// TestRealFiles counts what the READMEs of the data sets claim.
+// TestRealFiles checks the counts in the READMEs of the data sets.
 func TestRealFiles(t *testing.T) {
 	root := filepath.Join("..", "..", "..", "shared", "data")
 	for _, c := range []struct {
 		folder string
 		task   glue.Task
-		want   [3]string // rows and rows of class 1 of the parts
+		want   [3]string // for each part, rows and rows of class 1
 	}{
 		{"mrpc", glue.MRPC, [3]string{"3668 2474", "408 279", "1725 0"}},
 		{"sst2", glue.SST2, [3]string{"67349 37569", "872 444", ""}},

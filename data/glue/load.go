@@ -49,7 +49,7 @@ func LoadFrom(ctx context.Context, task, from string) (*Set, error) {
 	return t.fromFolder(repo.Dir)
 }
 
-// fromFolder reads what there is of a task in a folder.
+// fromFolder reads the splits of a task that are in a folder.
 func (t Task) fromFolder(dir string) (*Set, error) {
 	set, err := Open(dir, t)
 	if !errors.Is(err, ErrNoFiles) {
@@ -79,7 +79,7 @@ func (t Task) fromFolder(dir string) (*Set, error) {
 	return set, nil
 }
 
-// tables are the Parquet or CSV files of a part.
+// tables returns the Parquet or CSV files of a split.
 func (t Task) tables(dir, split string) []string {
 	if plain(t.Name) == "mnli" && (split == Validation || split == Test) {
 		split += "_matched" // as datasets calls it
@@ -98,12 +98,12 @@ func (t Task) tables(dir, split string) []string {
 	return nil
 }
 
-// sentences are the columns of the tasks in datasets: task_to_keys of run_glue.py.
+// sentences holds the text columns of each task in datasets: task_to_keys of run_glue.py.
 var sentences = map[string][2]string{"cola": {"sentence"}, "sst2": {"sentence"}, "mrpc": {"sentence1", "sentence2"},
 	"qqp": {"question1", "question2"}, "stsb": {"sentence1", "sentence2"}, "mnli": {"premise", "hypothesis"},
 	"qnli": {"question", "sentence"}, "rte": {"sentence1", "sentence2"}, "wnli": {"sentence1", "sentence2"}}
 
-// row is one of datasets' tables; a column that it does not have is nil.
+// row is a row of a file of datasets; a column that the file does not have is nil.
 type row[L int | float64] struct {
 	Sentence   *string `table:"sentence,optional"`
 	Sentence1  *string `table:"sentence1,optional"`
@@ -175,7 +175,7 @@ func addRows[L int | float64](e *Examples, t Task, path string, label func(*Exam
 	return nil
 }
 
-// openRows opens a Parquet or CSV file, by the end of its name.
+// openRows opens a file as Parquet if it has that extension, and otherwise as CSV.
 func openRows[L int | float64](path string) (iter.Seq2[row[L], error], func(), error) {
 	if filepath.Ext(path) == ".parquet" {
 		rows, err := parquet.Open[row[L]](path, parquet.Options{})
@@ -191,7 +191,7 @@ func openRows[L int | float64](path string) (iter.Seq2[row[L], error], func(), e
 	return rows.Samples(0, 0), func() { _ = rows.Close() }, nil
 }
 
-// put stores a part under its name.
+// put stores the split of that name.
 func (s *Set) put(name string, e data.Dataset[Example]) {
 	switch name {
 	case Train:

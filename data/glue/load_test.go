@@ -16,7 +16,7 @@ import (
 	"github.com/gotrainer/gotrainer/hub/hubtest"
 )
 
-// pairRow and scoreRow are rows as nyu-mll/glue has them.
+// pairRow and scoreRow are rows of nyu-mll/glue.
 type (
 	pairRow struct {
 		Sentence1 string `parquet:"sentence1"`
@@ -44,7 +44,7 @@ func parquetOf[T any](t *testing.T, rows ...T) []byte {
 	return b.Bytes()
 }
 
-// files is the data set of the test on the Hub.
+// files are the files of the test's data set on the Hub.
 func files(t *testing.T) map[string][]byte {
 	return map[string][]byte{
 		"README.md":                                         []byte("GLUE"),
@@ -115,7 +115,7 @@ func TestLoadFromFolders(t *testing.T) {
 	assert.Equal(t, 1, set.Train.Len())
 }
 
-// TestMetricsOfTheTasks compares with what testdata/metrics.py computed by scikit-learn and SciPy.
+// TestMetricsOfTheTasks compares with results of scikit-learn and SciPy from testdata/metrics.py.
 func TestMetricsOfTheTasks(t *testing.T) {
 	text, err := os.ReadFile("testdata/metrics.json")
 	require.NoError(t, err)

@@ -32,7 +32,7 @@ type onlyF1 struct{ *metrics.F1 }
 
 func (f onlyF1) Result() map[string]float64 { return map[string]float64{"f1": f.F1.Result()["f1"]} }
 
-// spearmanr has the name that evaluate gives it.
+// spearmanr is Spearman under the name that evaluate uses.
 type spearmanr struct{ *metrics.Spearman }
 
 func (s spearmanr) Name() string { return "spearmanr" }

@@ -16,17 +16,17 @@ type Task struct {
 	Labels []string
 
 	splits []split
-	values map[string]int // what stands in the column of the label
-	skips  bool           // rows with another number of columns are left out
+	values map[string]int // classes by the text in the label column
+	skips  bool           // rows with a wrong number of columns are left out
 }
 
 // Pairs reports whether an example consists of two sentences, either of which may be empty.
 func (t Task) Pairs() bool { return t.splits[0].b != "" }
 
-// split is how a part of a task is written.
+// split says how a split of a task is written.
 type split struct {
 	name    string
-	files   [][]string // the first of these lists of which all files are there is read, one file after the other
+	files   [][]string // alternatives; the first list whose files all exist is read
 	columns []string   // nil: the first line names them
 	a, b    string     // columns of the sentences; b is empty for one sentence
 	label   string     // column; empty in a test set, which has none
@@ -112,7 +112,7 @@ func plain(name string) string {
 	return string(b)
 }
 
-// standard returns train.tsv, dev.tsv and test.tsv.
+// standard returns the splits of train.tsv, dev.tsv and test.tsv.
 func standard(labelled, test split) []split {
 	train, dev := labelled, labelled
 	train.name, train.files = Train, [][]string{{"train.tsv"}}
@@ -121,8 +121,8 @@ func standard(labelled, test split) []split {
 	return []split{train, dev, test}
 }
 
-// cola has no header but in its test set, and is also handed out as cola_public, whose two
-// development files are GLUE's one.
+// cola has a header in its test set only. It is also distributed as cola_public, whose two
+// development files together are GLUE's single one.
 func cola() Task {
 	s := standard(split{a: "sentence", label: "label", columns: []string{"source", "label", "mark", "sentence"}},
 		split{a: "sentence", index: "index"})
@@ -131,7 +131,8 @@ func cola() Task {
 	return Task{Name: "CoLA", Labels: []string{"unacceptable", "acceptable"}, values: numbered(2), splits: s}
 }
 
-// mnli has two development and two test sets, of genres that the training set has and of others.
+// mnli has two development and two test sets: matched, with the genres of the training set, and
+// mismatched, with others.
 func mnli() Task {
 	labelled := split{a: "sentence1", b: "sentence2", label: "gold_label", index: "index"}
 	s := standard(labelled, split{a: "sentence1", b: "sentence2", index: "index"})
@@ -159,7 +160,8 @@ func named(labels ...string) map[string]int {
 	return values
 }
 
-// format is that of all of GLUE's files: tabs, and quotes that are text, since they do not pair.
+// format returns the format of all of GLUE's files: columns between tabs, and quotes as part of the
+// text, since they are often unpaired.
 func (s split) format() table.Format {
 	return table.Format{Syntax: table.TSV, Quoting: table.QuoteNone, Columns: s.columns, Memory: 1 << 30}
 }

@@ -71,7 +71,7 @@ func TestReadRefuses(t *testing.T) {
 	flipped := bytes.Clone(whole)
 	flipped[len(flipped)-6] ^= 1 // in the checksum
 	corrupt := bytes.Clone(whole)
-	corrupt[10] |= 6 // the first block is of a kind that deflate does not have
+	corrupt[10] |= 6 // the first block has a type that deflate does not define
 	for _, c := range []struct {
 		name string
 		file []byte
@@ -112,7 +112,7 @@ type brokenDisk struct{}
 
 func (brokenDisk) Read([]byte) (int, error) { return 0, errDisk }
 
-// write puts files into a fresh folder and returns its path.
+// write writes files into a new folder and returns its path.
 func write(t testing.TB, files map[string][]byte) string {
 	t.Helper()
 	dir := t.TempDir()

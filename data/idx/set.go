@@ -12,11 +12,11 @@ import (
 
 // Sample is an image with its label.
 type Sample struct {
-	Image []byte // Height*Width grey values, row by row, 0 to 255; shared with the set, not to be changed
+	Image []byte // Height*Width gray values, row by row, 0 to 255; shared with the set, not to be changed
 	Label int
 }
 
-// Set is a data set of labelled grey images, held in memory.
+// Set is a data set of labelled gray images, held in memory.
 type Set struct {
 	Height, Width int
 	Classes       int // one more than the largest label

@@ -11,20 +11,20 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// column is a column that a field asks for.
+// column is a column that a field needs.
 type column struct {
 	name    string
-	field   []int // the index of the field, in structs one after the other
-	leaf    int   // the index of the values' column; -1 for an optional column that the file lacks
-	full    int   // the definition level of a value that is there
-	item    int   // the definition level from which on a list has an item; 0 if it is no list
+	field   []int // the index path of the field, as for reflect.Value.FieldByIndex
+	leaf    int   // the index of the leaf column with the values; -1 for an optional column that the file lacks
+	full    int   // the definition level of a value that is not null
+	item    int   // the definition level from which a list has an item; 0 if it is not a list
 	set     func(v reflect.Value, value parquet.Value) error
 	element reflect.Type // of a list: that of its items
 	pointer bool         // the field is a pointer, nil if the value is missing
 }
 
-// bind finds the columns that the fields of a struct ask for; names has the file's name for another
-// one. A field that is a struct asks for the columns in a column.
+// bind finds the columns that the fields of a struct need; names maps names of fields to names in
+// the file. A field that is a struct needs columns inside its own column.
 func bind(t reflect.Type, from *parquet.Column, names map[string]string) ([]column, error) {
 	asked, err := columns.Of(t)
 	if err != nil {
@@ -116,7 +116,7 @@ func describe(c *parquet.Column) string {
 	return strings.Join(names, ", ")
 }
 
-// weigh returns how many bytes a value takes beside those of the row.
+// weigh returns how many bytes a value needs in addition to the row itself.
 func (c column) weigh(v parquet.Value) int64 {
 	n := int64(0)
 	if c.item > 0 {
@@ -128,7 +128,7 @@ func (c column) weigh(v parquet.Value) int64 {
 	return n
 }
 
-// put puts a value into a field, or adds it to the list in it.
+// put stores a value in a field, or appends it if the field is a list.
 func (c column) put(field reflect.Value, v parquet.Value) error {
 	missing := v.DefinitionLevel() < c.full
 	switch {
@@ -151,7 +151,7 @@ func (c column) put(field reflect.Value, v parquet.Value) error {
 	return c.set(field, v)
 }
 
-// valueSetter returns how values of a column get into a variable of type t.
+// valueSetter returns a function that stores values of a column in a variable of type t.
 func valueSetter(t reflect.Type, leaf *parquet.Column) (func(reflect.Value, parquet.Value) error, error) {
 	kind, unsigned := leaf.Type().Kind(), false
 	if logical := leaf.Type().LogicalType(); logical != nil {
@@ -208,7 +208,7 @@ func valueSetter(t reflect.Type, leaf *parquet.Column) (func(reflect.Value, parq
 
 func isFloat(t reflect.Type) bool { return t.Kind() == reflect.Float32 || t.Kind() == reflect.Float64 }
 
-// setInteger sets an integer that has to fit.
+// setInteger stores an integer, or returns an error if it does not fit.
 func setInteger(v reflect.Value, value parquet.Value, short, unsigned bool) error {
 	if unsigned {
 		n := value.Uint64()

@@ -11,16 +11,16 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// group is a row group that is decoded by the first who asks for it.
+// group is a row group; the first goroutine that requests it decodes it.
 type group struct {
 	once   sync.Once
 	weight int64
 	rows   any           // []T
-	bad    map[int]error // of rows whose values do not fit into T
+	bad    map[int]error // errors of rows whose values do not fit into T
 	err    error
 }
 
-// group returns the rows of a group, and what is wrong with single ones.
+// group returns the rows of a group, and the errors of individual rows.
 func (r *Rows[T]) group(k int) ([]T, map[int]error, error) {
 	g, err := r.hold(k)
 	if err == nil {
@@ -39,7 +39,7 @@ func (r *Rows[T]) group(k int) ([]T, map[int]error, error) {
 	return g.rows.([]T), g.bad, nil
 }
 
-// row is row i of the file, which is row at of its group.
+// row returns row i of the file, which is row at of its group, or its error.
 func (r *Rows[T]) row(i, at int, rows []T, bad map[int]error) (row T, err error) {
 	if err := bad[at]; err != nil {
 		return row, fmt.Errorf("parquet: %s: row %d: %w", r.path, i, err)
@@ -47,7 +47,8 @@ func (r *Rows[T]) row(i, at int, rows []T, bad map[int]error) (row T, err error)
 	return rows[at], nil
 }
 
-// hold marks a group as the one used last and lets go of those used longest ago.
+// hold returns a group and marks it as the most recently used. A new group evicts the least
+// recently used ones if the cache is full.
 func (r *Rows[T]) hold(k int) (*group, error) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -72,7 +73,7 @@ func (r *Rows[T]) hold(k int) (*group, error) {
 	return g, nil
 }
 
-// drop forgets a group that could not be read, so that the next one who asks tries again.
+// drop forgets a group that could not be read, so that the next request tries again.
 func (r *Rows[T]) drop(k int, g *group) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
@@ -83,7 +84,7 @@ func (r *Rows[T]) drop(k int, g *group) {
 	}
 }
 
-// weigh returns about how many bytes a group has when it is decoded.
+// weigh estimates the size of a decoded group in bytes.
 func (r *Rows[T]) weigh(k int) (int64, error) {
 	rows := r.groups[k].NumRows()
 	weight := rows * int64(reflect.TypeFor[T]().Size()+1)
@@ -109,8 +110,8 @@ func (r *Rows[T]) weigh(k int) (int64, error) {
 	return weight, nil
 }
 
-// decode reads the columns of a group, one after the other. The first error of a row that does not
-// fit goes to bad.
+// decode reads the columns of a group, one after the other. The first error of each row whose
+// values do not fit goes to bad.
 func (r *Rows[T]) decode(k int, bad map[int]error) ([]T, error) {
 	info, err := r.os.Stat()
 	if err != nil {
@@ -119,7 +120,8 @@ func (r *Rows[T]) decode(k int, bad map[int]error) ([]T, error) {
 	if info.Size() != r.size || !info.ModTime().Equal(r.time) {
 		return nil, ErrChanged
 	}
-	// The rows are made as their values come: a damaged file can claim any number of them.
+	// Rows are allocated as their values are read, since a damaged file can claim any number of
+	// them.
 	total := int(r.groups[k].NumRows())
 	rows := make([]T, min(total, 1<<12))
 	left := r.options.MaxRowGroup
@@ -127,34 +129,34 @@ func (r *Rows[T]) decode(k int, bad map[int]error) ([]T, error) {
 		if c.leaf < 0 {
 			continue
 		}
-		f := &filling{column: c, rows: reflect.ValueOf(&rows).Elem(), total: total, row: -1, bad: bad, left: &left}
+		f := &columnReader{column: c, rows: reflect.ValueOf(&rows).Elem(), total: total, row: -1, bad: bad, left: &left}
 		if err := f.read(r.groups[k].ColumnChunks()[c.leaf]); err != nil {
 			return nil, fmt.Errorf("column %q: %w", c.name, err)
 		}
 	}
-	if len(rows) < total { // no field asks for a column that the file has
+	if len(rows) < total { // no field has a column in the file
 		rows = append(rows, make([]T, total-len(rows))...)
 	}
 	return rows, nil
 }
 
-// errTooLarge is the error about a group that takes more memory than its description says.
+// errTooLarge is the error about a group that takes more memory than its metadata says.
 var errTooLarge = errors.New("the decoded rows have more bytes than Options.MaxRowGroup")
 
-const badWeight = 300 // of the error of a row
+const badWeight = 300 // bytes counted for the error of a row
 
-// filling puts the values of a column into its field of all rows. What they take in memory is taken
-// from left: a text that stands in the file once, in a dictionary, can be that of every row.
-type filling struct {
+// columnReader reads a column into its field of all rows. It subtracts the memory of the values
+// from left: a text that the file has once, in a dictionary, may be the value of every row.
+type columnReader struct {
 	column
 	rows  reflect.Value
 	total int
-	row   int           // of the last value
+	row   int           // the row of the last value
 	bad   map[int]error // the first error of each row that does not fit
 	left  *int64
 }
 
-func (f *filling) read(chunk parquet.ColumnChunk) error {
+func (f *columnReader) read(chunk parquet.ColumnChunk) error {
 	pages := chunk.Pages()
 	defer func() { _ = pages.Close() }() // they were only read
 	buffer := make([]parquet.Value, 256)
@@ -178,7 +180,7 @@ func (f *filling) read(chunk parquet.ColumnChunk) error {
 	return nil
 }
 
-func (f *filling) readPage(page parquet.Page, buffer []parquet.Value) error {
+func (f *columnReader) readPage(page parquet.Page, buffer []parquet.Value) error {
 	values := page.Values()
 	for {
 		n, err := values.ReadValues(buffer)
@@ -199,8 +201,9 @@ func (f *filling) readPage(page parquet.Page, buffer []parquet.Value) error {
 	}
 }
 
-// add puts a value into the row that it belongs to: the next one, or the last of a list.
-func (f *filling) add(v parquet.Value) error {
+// add stores a value in the row it belongs to: the next row, or the current one if the value
+// continues a list.
+func (f *columnReader) add(v parquet.Value) error {
 	if v.RepetitionLevel() == 0 {
 		f.row++
 	}

@@ -88,7 +88,7 @@ type Rows[T any] struct {
 
 	mutex  sync.Mutex
 	kept   map[int]*group
-	recent []int // the groups in kept, the one used last at the end
+	recent []int // the groups in kept, the most recently used last
 	weight int64
 	closed bool
 }
@@ -156,9 +156,9 @@ func (r *Rows[T]) open() (err error) {
 	})
 }
 
-// checkCodecs refuses a compression that cannot be read. LZ4 is one: unless it has made the pages of
-// a column to a third, parquet-go v0.32 takes what its memory held before for their values; and of
-// damaged pages it doubles the memory without end.
+// checkCodecs refuses compressions that cannot be read. LZ4 is one: unless it has compressed the
+// pages of a column to a third, parquet-go v0.32 returns stale memory as their values; and for
+// damaged pages it doubles its buffer without end.
 func (r *Rows[T]) checkCodecs() error {
 	for k, g := range r.file.Metadata().RowGroups {
 		for _, c := range r.columns {
@@ -176,7 +176,8 @@ func (r *Rows[T]) checkCodecs() error {
 	return nil
 }
 
-// checkFooter makes sure that the description at the end of the file is in it, before it is read.
+// checkFooter checks that the metadata at the end of the file fits into the file, before it is
+// read.
 func checkFooter(in io.ReaderAt, size int64) error {
 	var tail [8]byte
 	if size < 12 {
@@ -195,7 +196,7 @@ func checkFooter(in io.ReaderAt, size int64) error {
 	return nil
 }
 
-// guard turns a panic about damaged bytes, which the decoder does not always check, into an error.
+// guard turns a panic of the decoder, which does not check all damaged bytes, into an error.
 func guard(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

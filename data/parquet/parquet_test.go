@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// row is a row of the files that testdata/tables.py writes.
+// row is a row of the files written by testdata/tables.py.
 type row struct {
 	Text    string   `table:"text"`
 	Label   int      `table:"label"`
@@ -188,7 +188,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestLZ4IsRefused: the reader below gave the values of another page for such a column, silently.
+// TestLZ4IsRefused tests that LZ4 columns are rejected: the underlying reader silently returned the
+// values of another page.
 func TestLZ4IsRefused(t *testing.T) {
 	type pair struct {
 		ID    int64   `parquet:"id" table:"id"`
@@ -210,7 +211,8 @@ func TestLZ4IsRefused(t *testing.T) {
 	assert.Equal(t, id{2}, last)
 }
 
-// TestFloatFieldTakesIntegers: a column of scores that are all whole is one of integers.
+// TestFloatFieldTakesIntegers covers a column of scores stored as integers because all of them are
+// whole numbers.
 func TestFloatFieldTakesIntegers(t *testing.T) {
 	type numbers struct {
 		A int64 `parquet:"a"`
@@ -246,7 +248,8 @@ func TestFloatFieldTakesIntegers(t *testing.T) {
 	require.ErrorContains(t, err, "16777217 does not fit into float32")
 }
 
-// TestAnErrorIsThatOfItsRow: a row that does not fit is left out alone, and not its whole group.
+// TestAnErrorIsThatOfItsRow tests that a row that does not fit is skipped alone, not with its row
+// group.
 func TestAnErrorIsThatOfItsRow(t *testing.T) {
 	type written struct {
 		Text  *string `parquet:"text,optional"`
@@ -293,7 +296,7 @@ func TestAnErrorIsThatOfItsRow(t *testing.T) {
 	}
 	assert.Equal(t, 1000, i)
 
-	// The loader leaves them out of a stream, the last of a pass too.
+	// The loader skips them in a stream, also at the end of a pass.
 	keep := func(s []pair) (int, error) { return len(s), nil }
 	loader, err := data.NewStreamLoader(data.Stream[pair](rows), keep, data.LoaderOptions{BatchSize: 25,
 		BadSample: func(int, error) error { return nil }})
@@ -306,8 +309,8 @@ func TestAnErrorIsThatOfItsRow(t *testing.T) {
 	assert.Equal(t, 980, n)
 }
 
-// TestDamagedFiles cuts a file in many places and flips many bits: an error or other values, never
-// a panic.
+// TestDamagedFiles truncates a file in many places and flips many bits, which must give an error or
+// other values, never a panic.
 func TestDamagedFiles(t *testing.T) {
 	good, err := os.ReadFile("testdata/snappy.parquet")
 	if err != nil {
@@ -328,7 +331,7 @@ func TestDamagedFiles(t *testing.T) {
 	for at := 4; at < len(good); at += 31 {
 		bad := bytes.Clone(good)
 		bad[at] ^= 1 << (at % 8)
-		_ = try(bad) // many bits change a value only
+		_ = try(bad) // many bits change only a value
 	}
 }
 
@@ -354,8 +357,8 @@ func TestFileThatChangesIsNoticed(t *testing.T) {
 	}
 }
 
-// TestATextOfADictionaryIsWeighedForEveryRow: it stands in the file once, so neither the file nor
-// what its description says is large.
+// TestATextOfADictionaryIsWeighedForEveryRow covers a text that many rows share: the dictionary has
+// it once, so that neither the file nor the sizes in its metadata are large.
 func TestATextOfADictionaryIsWeighedForEveryRow(t *testing.T) {
 	type long struct {
 		Text string `parquet:"text,dict,snappy" table:"text"`
@@ -428,7 +431,7 @@ func ExampleOpen() {
 	// Output: 10 row 5 گ 1.25 <nil>
 }
 
-// Nobody writes to the pipe: an open that waits would never come back.
+// Nothing writes to the pipe: a blocking open would never return.
 func TestNamedPipeIsRefusedAtOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "table.parquet")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/gotrainer/gotrainer/data/internal/columns"
 )
 
-// decoder makes a T of a row. It is made once for a file and used by several goroutines at a time.
+// decoder decodes a row. There is one for each file, used by several goroutines at a time.
 type decoder[T any] func(row string) (T, error)
 
-// newDecoder plans how rows with columns of these names become a T. For JSONL there are no names.
+// newDecoder returns the decoder of rows with columns of these names; nil names for JSONL.
 func newDecoder[T any](f Format, names []string) (decoder[T], error) {
 	t := reflect.TypeFor[T]()
 	switch {
@@ -113,10 +113,10 @@ func (e *countError) Error() string {
 
 func (e *countError) Is(target error) bool { return target == ErrColumns }
 
-// setter puts the text of a value into a field.
+// setter parses the text of a value into a field.
 type setter func(field reflect.Value, text string) error
 
-// structDecoder decodes the fields of text.
+// structDecoder returns the decoder of rows of text into a struct.
 func structDecoder[T any](t reflect.Type, f Format, names []string) (decoder[T], error) {
 	list, err := columns.Of(t)
 	if err != nil {
@@ -169,8 +169,8 @@ func textSetter(t reflect.Type) setter {
 	return nil
 }
 
-// setScalar parses a text that is not JSON: strings are as they are. Around numbers there may be
-// spaces, as pandas and pyarrow have it, and around bools too.
+// setScalar parses a text into a string, which is the text unchanged, a number or a bool. Spaces
+// around numbers are ignored, as in pandas and pyarrow, and around bools too.
 func setScalar(v reflect.Value, text string) error {
 	if v.Kind() == reflect.String {
 		v.SetString(text)
@@ -206,7 +206,7 @@ func setScalar(v reflect.Value, text string) error {
 	return nil
 }
 
-// objectDecoder decodes an object of JSON.
+// objectDecoder returns the decoder of JSON objects into a struct.
 func objectDecoder[T any](t reflect.Type) (decoder[T], error) {
 	list, err := columns.Of(t)
 	if err != nil {
@@ -256,8 +256,8 @@ func objectDecoder[T any](t reflect.Type) (decoder[T], error) {
 	}, nil
 }
 
-// pointerSetter points to a new value, unless the text is the one that stands for none. Pointers to
-// pointers have no setter.
+// pointerSetter returns a setter that sets the pointer to a new value, or leaves it nil if the text
+// is none. It returns nil for pointers to pointers.
 func pointerSetter(t reflect.Type, none string, setterOf func(reflect.Type) setter) setter {
 	inner := setterOf(t.Elem())
 	if inner == nil || t.Elem().Kind() == reflect.Pointer {
@@ -290,7 +290,7 @@ func jsonSetter(t reflect.Type) setter {
 	return nil
 }
 
-// setJSON puts a value of JSON that is a string, a bool or a number into a field of that type.
+// setJSON stores a JSON string, bool or number in a field of that kind.
 func setJSON(v reflect.Value, text string) error {
 	found := kind(text)
 	want := "a number"
@@ -315,13 +315,13 @@ func setJSON(v reflect.Value, text string) error {
 	return setScalar(v, text)
 }
 
-// setArray puts an array of JSON into a slice.
+// setArray stores a JSON array in a slice.
 func setArray(v reflect.Value, text string, inner setter) error {
 	if found := kind(text); found != "an array" {
 		return fmt.Errorf("%s, want an array", found)
 	}
 	n := 0
-	_ = walkArray(text, func(string) error { n++; return nil }) // it has been checked
+	_ = walkArray(text, func(string) error { n++; return nil }) // the text was checked before
 	v.Set(reflect.MakeSlice(v.Type(), n, n))
 	k := 0
 	return walkArray(text, func(item string) error {

@@ -6,17 +6,17 @@ import (
 	"sync"
 )
 
-// feeds counts the line feeds of a file, each piece of it once: with many rows in error, to count
-// from the start for each would take the square of the file's length.
+// feeds counts the line feeds of a file, to number its lines. It counts each piece once: with many
+// bad rows, counting from the start for each would take quadratic time.
 type feeds struct {
 	mutex  sync.Mutex
-	pieces []int // line feeds before each piece, as far as they were counted
+	pieces []int // line feeds before each piece, as far as counted
 	buffer []byte
 }
 
 const feedsPiece = 64 << 10
 
-// before returns how many line feeds stand before a place in the file that stream reads.
+// before returns the number of line feeds before offset in the file that stream reads.
 func (f *feeds) before(offset int64, stream func(begin, end int64) io.Reader) int {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -30,11 +30,11 @@ func (f *feeds) before(offset int64, stream func(begin, end int64) io.Reader) in
 	last := offset / feedsPiece
 	for k := int64(len(f.pieces)) - 1; k < last; k++ {
 		n, err := count(k*feedsPiece, (k+1)*feedsPiece)
-		if err != nil { // it is about an error already; the next one may be luckier
+		if err != nil { // the number is only for a message; the next call tries again
 			return f.pieces[k] + n
 		}
 		f.pieces = append(f.pieces, f.pieces[k]+n)
 	}
-	n, _ := count(last*feedsPiece, offset) // the same
+	n, _ := count(last*feedsPiece, offset) // as above
 	return f.pieces[last] + n
 }

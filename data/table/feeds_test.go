@@ -14,7 +14,8 @@ import (
 	"github.com/gotrainer/gotrainer/data/table"
 )
 
-// TestLinesOfManyErrors: each error has its line, though what is before it is not read each time.
+// TestLinesOfManyErrors tests that every error has its line number, without reading everything
+// before it each time.
 func TestLinesOfManyErrors(t *testing.T) {
 	type row struct {
 		N int `table:"n"`

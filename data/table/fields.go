@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// fields takes a row apart. The fields share its memory, but for those with doubled quotes. into is
-// used again.
+// fields splits a row into its fields, which share its memory unless they hold doubled quotes. It
+// reuses into.
 func fields(row string, f Format, into []string) ([]string, error) {
 	into = into[:0]
 	if f.Syntax == Lines {

@@ -16,15 +16,15 @@ import (
 	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
-// offsets are the places of rows in a file, in ascending order, in four bytes each: the whole place
-// of every 64th row and the distance of the others to it. 64 rows of at most 64 MiB and their empty
-// lines lie within 4 GiB, or the next one begins a group of its own.
+// offsets holds the positions of rows in a file, in ascending order, in four bytes each: the
+// position of every 64th row, and the distance of each row from the one of its group. 64 rows of at
+// most 64 MiB and their empty lines usually lie within 4 GiB; a row beyond that begins a new group.
 type offsets struct {
 	groups []group
 	deltas []uint32
 }
 
-// group begins at row first.
+// group is a group of rows. It begins at row first, whose position is base.
 type group struct {
 	first int64
 	base  int64
@@ -51,7 +51,7 @@ func (o *offsets) at(i int) int64 {
 
 const indexMagic = "gotrainer rows 1\n"
 
-// indexKey is what an index file and a table must agree in.
+// indexKey returns what must be the same in an index file and its table.
 func indexKey(size int64, changed time.Time, start int64, f Format) []byte {
 	key := []byte(indexMagic)
 	for _, v := range []int64{size, changed.UnixNano(), start, int64(f.Syntax), int64(f.Quoting), int64(f.Separator),
@@ -61,8 +61,8 @@ func indexKey(size int64, changed time.Time, start int64, f Format) []byte {
 	return key
 }
 
-// save writes the places beside their final name and renames the file, so that no reader sees half
-// of it.
+// save writes the positions to a temporary file and renames it, so that no reader sees a partial
+// index.
 func (o *offsets) save(path string, key []byte) error {
 	data := append([]byte(nil), key...)
 	data = binary.LittleEndian.AppendUint64(data, uint64(len(o.groups)))
@@ -115,8 +115,8 @@ func replaceable(path string) error {
 	return nil
 }
 
-// load reads what save wrote. It reports false for a file that is not there, is damaged or is of
-// another table: it is made again then.
+// load reads what save wrote. It returns false if the file does not exist, is damaged or belongs to
+// another table; the index is then built again.
 func (o *offsets) load(path string, key []byte) bool {
 	data, err := os.ReadFile(path)
 	if err != nil || len(data) < len(key)+20 || !bytes.HasPrefix(data, key) {

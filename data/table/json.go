@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// A walk over one value of JSON (RFC 8259) that checks it and gives the keys and values of an
-// object as they stand in the text. It allocates nothing, where encoding/json would decode columns
-// that nobody asked for.
+// These functions walk over one JSON value (RFC 8259), check it, and return the keys and values of
+// an object as parts of the text. They rarely allocate, while encoding/json would decode columns
+// that no field needs.
 
-const deepest = 100 // nested values; more is not a table
+const maxDepth = 100 // nested values; more is not a table
 
 var errJSONEnd = errors.New("the JSON ends in the middle of a value")
 
@@ -98,8 +98,8 @@ func skipValue(text string, i, depth int) (int, error) {
 	if i >= len(text) {
 		return 0, errJSONEnd
 	}
-	if depth > deepest {
-		return 0, fmt.Errorf("values nested more than %d deep", deepest)
+	if depth > maxDepth {
+		return 0, fmt.Errorf("values nested more than %d deep", maxDepth)
 	}
 	switch c := text[i]; {
 	case c == '"':
@@ -219,8 +219,8 @@ func skipNumber(text string, i int) (int, error) {
 	return i, nil
 }
 
-// unquoteJSON returns what a string that has been checked means. Without escapes it shares the
-// memory of the text.
+// unquoteJSON returns the value of a JSON string that has been checked. Without escapes it shares
+// the memory of the text.
 func unquoteJSON(text string) (string, error) {
 	if strings.IndexByte(text, '\\') < 0 {
 		return text[1 : len(text)-1], nil
@@ -230,7 +230,7 @@ func unquoteJSON(text string) (string, error) {
 	return s, err
 }
 
-// kind names what a value of JSON is, for errors.
+// kind returns the kind of a JSON value, in the words of the errors.
 func kind(value string) string {
 	switch value[0] {
 	case '{':

@@ -11,13 +11,13 @@ import (
 	"github.com/gotrainer/gotrainer/data/table"
 )
 
-// TestRealFiles counts rows and labels of public data sets, as their READMEs state them.
+// TestRealFiles checks the numbers of rows and labels that the READMEs of public data sets state.
 func TestRealFiles(t *testing.T) {
 	root := filepath.Join("..", "..", "..", "shared", "data")
 	for _, c := range []struct {
 		name, file string
 		format     table.Format
-		label      string // that is counted
+		label      string // the label to count
 		rows, want int
 	}{
 		{"SMS spam", "sms_spam/sms.tsv", table.Format{Columns: []string{"label", "text"}}, "spam", 5574, 747},

@@ -66,7 +66,7 @@ func OpenRows[T any](path string, f Format) (*Rows[T], error) {
 	return r, nil
 }
 
-// bare takes the path out of an error that is about to get one.
+// bare removes the path from an error to which the caller adds it.
 func bare(err error) error {
 	if path, ok := err.(*os.PathError); ok { //nolint:errorlint // only the outermost error may lose its path
 		return path.Err
@@ -116,19 +116,19 @@ func (r *Rows[T]) stream(begin, end int64) io.Reader {
 	return io.NewSectionReader(r.file, begin, end-begin)
 }
 
-// errNoHeader is the error about a file in which nothing names the columns. A file that was cut to
-// nothing must not pass for a table of no rows.
+// errNoHeader is the error about an empty file that should have a header. A file truncated to
+// nothing must not pass for a table without rows.
 var errNoHeader = errors.New("the file is empty, expected a first line that names the columns; write it again, or " +
 	"name the columns in Format.Columns")
 
-// header reads what stands before the first row: a byte order mark, the names of the columns.
+// header reads what comes before the first row: a byte order mark and the names of the columns.
 func header(in io.Reader, f Format) (start int64, names []string, err error) {
 	buffered := bufio.NewReader(in)
 	begin, err := buffered.Peek(4)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return 0, nil, err
 	}
-	size, err := mark(begin, f.Encoding)
+	size, err := bomSize(begin, f.Encoding)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -160,7 +160,7 @@ func header(in io.Reader, f Format) (start int64, names []string, err error) {
 // place returns where the next row begins.
 func (s *splitter) place() int64 { return s.base + int64(s.from) }
 
-// unique refuses names of columns of which one hides another.
+// unique returns an error if two columns have the same name.
 func unique(names []string) error {
 	for k, name := range names {
 		if slices.Contains(names[:k], name) {
@@ -170,7 +170,7 @@ func unique(names []string) error {
 	return nil
 }
 
-// find finds the rows, in the index file if there is one that fits.
+// find finds the positions of the rows, or loads them from the index file if it matches.
 func (r *Rows[T]) find(start int64) (err error) {
 	key := indexKey(r.size, r.time, start, r.format)
 	if r.format.IndexFile != "" {
@@ -234,7 +234,7 @@ func (r *Rows[T]) read(begin, end int64) ([]byte, error) {
 	case r.content != nil:
 		return r.content[begin:end], nil
 	}
-	// Behind the row there may be empty lines, as many as the file can hold.
+	// Any number of empty lines may follow the row, so that end may be far away.
 	end = min(end, begin+int64(r.format.MaxRecord)+2)
 	text := make([]byte, end-begin)
 	if _, err := r.file.ReadAt(text, begin); err != nil {
@@ -261,7 +261,7 @@ func (r *Rows[T]) unchanged() error {
 	return nil
 }
 
-// parse makes a T of a row.
+// parse decodes a row.
 func (r *Rows[T]) parse(text []byte) (row T, err error) {
 	s, err := r.format.Encoding.text(text)
 	if err != nil {
@@ -270,7 +270,7 @@ func (r *Rows[T]) parse(text []byte) (row T, err error) {
 	return r.decode(s)
 }
 
-// wrap says in which line of the file something is wrong.
+// wrap adds the file and the line to an error.
 func (r *Rows[T]) wrap(offset int64, err error) error {
 	if errors.Is(err, ErrClosed) || errors.Is(err, ErrChanged) || errors.Is(err, os.ErrClosed) {
 		return fmt.Errorf("table: %s: %w", r.path, err)
@@ -278,8 +278,8 @@ func (r *Rows[T]) wrap(offset int64, err error) error {
 	return fmt.Errorf("table: %s: %w", r.path, &Error{Line: r.line(offset), Err: err})
 }
 
-// line is the line that a place is in. Only errors and [Rows.Describe] need it, so nothing is
-// counted before one does.
+// line returns the number of the line at offset. Only errors and [Rows.Describe] need it, so lines
+// are not counted earlier.
 func (r *Rows[T]) line(offset int64) int { return 1 + r.feeds.before(min(offset, r.size), r.stream) }
 
 // Describe says where row i is.

@@ -27,7 +27,7 @@ import (
 
 var _ data.Dataset[string] = (*table.Rows[string])(nil)
 
-// message is what most of these tables hold.
+// message is a row of most of these tables.
 type message struct {
 	Label string   `table:"label"`
 	Text  string   `table:"text"`
@@ -37,7 +37,7 @@ type message struct {
 
 func pointer[T any](v T) *T { return &v }
 
-// write makes a file of a text.
+// write writes a text to a file and returns its path.
 func write(t testing.TB, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -47,8 +47,8 @@ func write(t testing.TB, name, text string) string {
 	return path
 }
 
-// read returns the rows of a text in all ways in which they can be had, which must agree: by index
-// from memory and from the file, as a stream from any row, and by one scan.
+// read reads the rows of a text in all possible ways, which must agree: by index from memory and
+// from the file, as a stream from any row, and in one scan.
 func read[T any](t testing.TB, name, text string, f table.Format) ([]T, error) {
 	t.Helper()
 	path := write(t, name, text)
@@ -68,7 +68,7 @@ func read[T any](t testing.TB, name, text string, f table.Format) ([]T, error) {
 			}
 			for _, skip := range []int{0, 1, rows.Len()} {
 				if skip > len(got) {
-					continue // a row before it is in error
+					continue // an earlier row has an error
 				}
 				at := skip
 				for row, streamErr := range rows.Samples(0, skip) {
@@ -161,8 +161,8 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestColumnsThatNobodyAsksFor: the header of Kaggle's spam.csv ends with three columns without a
-// name.
+// TestColumnsThatNobodyAsksFor covers Kaggle's spam.csv, whose header ends with three unnamed
+// columns.
 func TestColumnsThatNobodyAsksFor(t *testing.T) {
 	type message struct {
 		Label string `table:"v1"`
@@ -409,7 +409,7 @@ func TestLargeTableHasEveryRow(t *testing.T) {
 	}
 	path := write(t, "a.csv", text.String())
 	index := filepath.Join(t.TempDir(), "a.index")
-	for pass := range 2 { // the second opens by the index file
+	for pass := range 2 { // the second pass opens with the index file
 		rows, err := table.OpenRows[row](path, table.Format{Memory: -1, IndexFile: index})
 		if err != nil {
 			t.Fatal(err)
@@ -655,7 +655,7 @@ func BenchmarkRowsAt(b *testing.B) {
 	}
 }
 
-// BenchmarkScan measures rows of about 60 bytes; its numbers are of a million of them.
+// BenchmarkScan measures 10,000 rows of about 60 bytes.
 func BenchmarkScan(b *testing.B) {
 	for _, c := range []struct {
 		name, row string
@@ -706,7 +706,7 @@ func ExampleOpenRows() {
 	// Output: 2 spam WINNER!! "Claim" code KL341 <nil>
 }
 
-// Nobody writes to the pipe: an open that waits would never come back.
+// Nothing writes to the pipe: a blocking open would never return.
 func TestNamedPipeIsRefusedAtOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "table.csv")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {

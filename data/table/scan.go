@@ -31,10 +31,10 @@ func scan[T any](in io.Reader, f Format, yield func(T, error) bool) error {
 	if lines.fill(); lines.err != nil && !errors.Is(lines.err, io.EOF) {
 		return lines.err
 	}
-	for lines.err == nil && lines.to < 4 { // what a mark or a magic number may be
+	for lines.err == nil && lines.to < 4 { // enough for a byte order mark or a magic number
 		lines.fill()
 	}
-	if lines.from, err = mark(lines.buffer[:lines.to], f.Encoding); err != nil {
+	if lines.from, err = bomSize(lines.buffer[:lines.to], f.Encoding); err != nil {
 		return err
 	}
 	names := f.Columns

@@ -8,18 +8,18 @@ import (
 	"unicode/utf8"
 )
 
-// splitter finds the rows in a stream of bytes: lines, or what quotes make one. It holds one row
-// and a buffer.
+// splitter splits a stream of bytes into rows: lines, or several lines joined by quotes. It holds
+// one row and a buffer.
 type splitter struct {
 	r         io.Reader
 	quoted    bool // line breaks in quotes do not end a row
 	json      bool // a line of spaces is empty
 	separator byte
-	most      int // the longest row
+	most      int // length of the longest permitted row
 
 	buffer   []byte
-	from, to int   // what of the buffer has not been given out
-	base     int64 // the place of buffer[0] in the stream
+	from, to int   // buffer[from:to] has not been returned yet
+	base     int64 // position of buffer[0] in the stream
 	line     int   // of the row that next returned, or that it failed at; the first is 1
 	breaks   int   // line feeds before the next row
 	err      error // what ended the stream
@@ -30,8 +30,8 @@ func newSplitter(r io.Reader, f Format, offset int64) *splitter {
 		buffer: make([]byte, 64<<10), base: offset}
 }
 
-// next returns the next row that is not empty, without its line end, and its place in the stream.
-// The row is valid until the next call.
+// next returns the next row that is not empty, without its line end, and its position in the
+// stream. The row is valid until the next call.
 func (s *splitter) next() (row []byte, offset int64, err error) {
 	for {
 		rest := s.buffer[s.from:s.to]
@@ -95,8 +95,8 @@ func (s *splitter) tooLong(rest []byte) error {
 	return fmt.Errorf("a row is longer than %d bytes; is this a table? If so, set Format.MaxRecord", s.most)
 }
 
-// findRow returns the size of the first row in text without its line feed, and with it; -1 if it
-// does not end there.
+// findRow returns the size of the first row in text without its line feed, and with it; -1 if the
+// row does not end in text.
 func findRow(text []byte, quoted bool, separator byte) (size, skip int) {
 	end := bytes.IndexByte(text, '\n')
 	if end < 0 {
@@ -138,7 +138,7 @@ func trimReturn(line []byte) []byte {
 	return line
 }
 
-// text makes a string of a row.
+// text decodes the bytes of a row.
 func (e Encoding) text(row []byte) (string, error) {
 	if e == Latin1 {
 		runes := make([]rune, len(row))
@@ -153,9 +153,9 @@ func (e Encoding) text(row []byte) (string, error) {
 	return string(row), nil
 }
 
-// mark returns the size of the byte order mark at the start of a table, and refuses what is visibly
-// no text.
-func mark(start []byte, e Encoding) (int, error) {
+// bomSize returns the size of the byte order mark at the start of a table, and refuses files that
+// are clearly not text.
+func bomSize(start []byte, e Encoding) (int, error) {
 	switch {
 	case bytes.HasPrefix(start, []byte("\xef\xbb\xbf")) && e == UTF8:
 		return 3, nil

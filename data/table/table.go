@@ -56,14 +56,14 @@ func (e *Error) Unwrap() error { return e.Err }
 // ErrUTF8 is wrapped by the error about a line that is not valid UTF-8.
 var ErrUTF8 = errors.New("not valid UTF-8; convert the table to UTF-8")
 
-// maxLine is the longest line; a longer one means that the file is no table.
+// maxLine is the longest line; a longer one means that the file is not a table.
 const maxLine = 1 << 20
 
 // Read reads the rows of a table. If something is wrong with a line, the error is an [*Error].
 func Read(r io.Reader, o Options) ([]Row, error) {
 	in := bufio.NewReaderSize(r, 1<<16)
 	if mark, _ := in.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) {
-		_, _ = in.Discard(3) // what was peeked is there
+		_, _ = in.Discard(3) // the peeked bytes are in the buffer
 	}
 	next, err := records(in, o.Separator)
 	if err != nil {
@@ -121,7 +121,7 @@ func (o Options) find(header []string) (places, error) {
 	return c, nil
 }
 
-// row takes the fields of a line apart.
+// row makes a Row of the fields of a line.
 func (c places) row(fields []string, allowEmpty bool) (Row, error) {
 	if len(fields) != c.count {
 		return Row{}, fmt.Errorf("%d columns, expected %d: %.100q", len(fields), c.count, fields)
@@ -155,7 +155,7 @@ func records(in *bufio.Reader, separator rune) (func() ([]string, int, error), e
 	if !utf8.ValidRune(separator) {
 		return nil, fmt.Errorf("table: Options.Separator is %d, which is not a character", separator)
 	}
-	after := 0 // the line that the record before ends at
+	after := 0 // the line at which the previous record ends
 	return func() ([]string, int, error) {
 		limit.end = r.InputOffset() + maxLine
 		fields, err := r.Read()
@@ -182,8 +182,8 @@ func records(in *bufio.Reader, separator rune) (func() ([]string, int, error), e
 
 var errTooLong = fmt.Errorf("longer than %d bytes; is this a table, and is every quote closed?", maxLine)
 
-// limited reads up to end, and a little more that a reader of records may have ahead. Behind a
-// quote that is never closed that reader would take all of a file as one record.
+// limited reads up to end, and a little further since csv.Reader reads ahead. Without a limit,
+// csv.Reader would read everything after a quote that is never closed as one record.
 type limited struct {
 	source    io.Reader
 	read, end int64

@@ -91,7 +91,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// folder makes a folder of a table and empty files.
+// folder creates a folder with a table and empty files.
 func folder(t testing.TB, text string, files ...string) (tablePath string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// badSector is a disk that does not give one byte.
+// badSector is a disk on which one byte cannot be read.
 type badSector struct {
 	io.ReaderAt
 	at int64

@@ -143,7 +143,7 @@ func index(path string, o Options) (shard, error) {
 	}
 	reader := tar.NewReader(f)
 	seen, weight := map[string]bool{}, int64(0) // of the sample that is being read
-	end := int64(0)                             // of the last file, with what fills up its last block
+	end := int64(0)                             // of the last file, including the padding of its last block
 	for {
 		h, err := reader.Next()
 		if errors.Is(err, io.EOF) {
@@ -156,7 +156,7 @@ func index(path string, o Options) (shard, error) {
 		if err != nil {
 			return s, fmt.Errorf("%w: after %d files: %w", ErrFormat, len(s.files), err)
 		}
-		offset, err := f.Seek(0, io.SeekCurrent) // behind the header; archive/tar reads no further
+		offset, err := f.Seek(0, io.SeekCurrent) // after the header; archive/tar reads no further
 		if err != nil {
 			return s, err
 		}
@@ -190,9 +190,8 @@ func index(path string, o Options) (shard, error) {
 	}
 }
 
-// split takes a name apart as WebDataset does: the extension begins at the first dot of the file's
-// name. Files without one and files that WebDataset keeps for itself (__name__) belong to no
-// sample.
+// split splits a name as WebDataset does: the extension begins at the first dot of the file's name.
+// Files without one, and files whose names WebDataset reserves (__name__), belong to no sample.
 func split(name string) (key, extension string, ok bool) {
 	dir, base := path.Split(name)
 	stem, extension, found := strings.Cut(base, ".")
@@ -202,7 +201,8 @@ func split(name string) (key, extension string, ok bool) {
 	return dir + stem, strings.ToLower(extension), true
 }
 
-// sparse reports whether the contents of a file do not stand in the shard as they are.
+// sparse reports whether a file is sparse, so that the shard does not hold its contents as they
+// are.
 func sparse(h *tar.Header) bool {
 	for key := range h.PAXRecords {
 		if strings.HasPrefix(key, "GNU.sparse.") {
@@ -297,8 +297,7 @@ func (s *Shards) Samples(_, skip int) iter.Seq2[Sample, error] {
 	}
 }
 
-// each gives out the samples from at on. It reports how many there were and whether more are
-// wanted.
+// each yields the samples from at on. It returns their number and whether the consumer wants more.
 func (s *shard) each(at int, yield func(Sample, error) bool) (n int, more bool) {
 	f, err := s.open()
 	if err != nil {
@@ -309,7 +308,7 @@ func (s *shard) each(at int, yield func(Sample, error) bool) (n int, more bool) 
 	return s.from(f, at, yield)
 }
 
-// from is each of a shard that is open.
+// from is each for a shard that is already open.
 func (s *shard) from(f io.ReaderAt, at int, yield func(Sample, error) bool) (n int, more bool) {
 	for k := at; k < len(s.samples); k++ {
 		sample, err := s.read(f, k)

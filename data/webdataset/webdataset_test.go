@@ -135,7 +135,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestShardWithoutItsEndIsNamed: a cut between two files leaves a shard that reads well.
+// TestShardWithoutItsEndIsNamed covers shards truncated between two files, which otherwise read
+// without an error.
 func TestShardWithoutItsEndIsNamed(t *testing.T) {
 	whole := archive(t, "0.jpg=a", "1.jpg=b", "2.jpg=c")
 	before := slog.Default()
@@ -199,7 +200,7 @@ func FuzzOpen(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What was found must be what archive/tar reads one after the other.
+		// The files must be those that archive/tar reads sequentially.
 		reader := tar.NewReader(bytes.NewReader(content))
 		want := map[string]int{}
 		for {
@@ -248,7 +249,7 @@ func ExampleOpen() {
 	// Output: 2 001 7 <nil>
 }
 
-// Nobody writes to the pipe: an open that waits would never come back.
+// Nothing writes to the pipe: a blocking open would never return.
 func TestNamedPipeIsRefusedAtOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "shard.tar")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {

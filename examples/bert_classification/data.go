@@ -21,14 +21,14 @@ type example struct {
 	label int
 }
 
-// task is what is learnt.
+// task is a classification task: its labels, training texts and evaluation texts.
 type task struct {
-	name         string // of the evaluation's texts, for tables
+	name         string // describes the evaluation texts in tables
 	labels       []string
 	train, valid data.Slice[example]
 }
 
-// openTask reads the texts of -task.
+// openTask reads the data set that -task names.
 func openTask(ctx context.Context, o options) (task, error) {
 	switch o.task {
 	case "sms":
@@ -49,7 +49,7 @@ func smsTask(ctx context.Context, o options) (task, error) {
 	return t.divided(ctx, all, o)
 }
 
-// divided sets some of the examples aside.
+// divided sets a share of the examples, -hold-out, aside for evaluation.
 func (t task) divided(ctx context.Context, all data.Dataset[example], o options) (task, error) {
 	train, valid, err := data.Split(all, 1-o.holdOut, o.seed)
 	if err != nil {
@@ -88,7 +88,7 @@ func glueTask(ctx context.Context, o options) (task, error) {
 	return t, err
 }
 
-// tableTask reads the user's tables. Classes are numbered in the order of their names.
+// tableTask reads the user's tables. Classes are numbered in the sorted order of their names.
 func tableTask(ctx context.Context, o options) (task, error) {
 	rows, err := readTable(ctx, o, o.train)
 	if err != nil {
@@ -152,7 +152,7 @@ func readTable(ctx context.Context, o options, path string) (data.Slice[labelled
 	})
 }
 
-// checkSizes refuses sets that are too small for what follows.
+// checkSizes returns an error if either set is empty.
 func (t task) checkSizes() error {
 	if len(t.train) == 0 || len(t.valid) == 0 {
 		return fmt.Errorf("there are %d texts to learn from and %d to evaluate with; want at least one of each",
@@ -161,7 +161,8 @@ func (t task) checkSizes() error {
 	return nil
 }
 
-// unseen tells which examples to evaluate with are not in the training set as well, word for word.
+// unseen returns the indices of the evaluation examples that do not also occur, word for word, in
+// the training set.
 func (t task) unseen() map[int]bool {
 	type texts struct{ a, b string }
 	seen := make(map[texts]bool, len(t.train))

@@ -11,7 +11,7 @@
 //
 // A task is sms, one of GLUE's (mrpc, sst2, cola, rte, qnli, qqp, mnli, wnli; -data names the
 // folder of their TSV files) or csv. The model is a folder or a name on the Hugging Face Hub;
-// without one a small BERT starts from random weights and a vocabulary learnt from the training
+// without one a small BERT starts from random weights and a vocabulary learned from the training
 // texts.
 //
 // The run's folder (-out) holds checkpoints, metrics.jsonl, metrics.csv, curves.png, misread.tsv
@@ -31,7 +31,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// options are the command line.
+// options are the values of the flags.
 type options struct {
 	out, model, revision, task, data, train, valid, text, pair, label, semantics, device string
 
@@ -43,7 +43,7 @@ type options struct {
 	texts                                                   []string
 }
 
-// usage is what -h prints before the flags.
+// usage is printed by -h before the list of flags.
 const usage = `Usage: bert_classification [flags]                  teach BERT to classify texts
        bert_classification -predict [flags] TEXT... classify texts with what it learnt
 
@@ -109,7 +109,7 @@ func parse(args []string) (options, error) {
 	return o, o.check()
 }
 
-// check refuses what cannot be before anything is loaded.
+// check rejects invalid or contradictory flags before anything is loaded.
 func (o options) check() error {
 	for _, n := range []struct {
 		name  string

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m))
 }
 
-// printed runs the command and returns what it printed.
+// printed runs the command and returns its output.
 func printed(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	o, err := parse(args)
@@ -47,8 +47,8 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
-// TestFindsSpam is the quick form: three epochs of the default task, whose accuracy without
-// learning anything is 0.87.
+// TestFindsSpam runs -quick: three epochs of the default task, on which always answering ham has an
+// accuracy of 0.87.
 func TestFindsSpam(t *testing.T) {
 	testenv.RequireTorch(t)
 	if testing.Short() {
@@ -98,8 +98,8 @@ func TestFindsSpam(t *testing.T) {
 	}
 }
 
-// TestAStoppedRunGoesOnToTheSameModel stops a run after its first log and resumes it: the weights
-// are those of a run that nobody stopped.
+// TestAStoppedRunGoesOnToTheSameModel stops a run after its first log and resumes it. The weights
+// must be those of an uninterrupted run.
 func TestAStoppedRunGoesOnToTheSameModel(t *testing.T) {
 	testenv.RequireTorch(t)
 	args := []string{"-task", "csv", "-train", weather(t, 120), "-epochs", "4", "-batch", "4", "-log", "5", "-layers",
@@ -139,7 +139,7 @@ func TestAStoppedRunGoesOnToTheSameModel(t *testing.T) {
 	}
 }
 
-// weather writes a CSV of texts in three classes.
+// weather writes a CSV file with texts of three classes.
 func weather(t *testing.T, n int) string {
 	t.Helper()
 	var b strings.Builder
@@ -195,7 +195,7 @@ func TestPairsOfGLUEAndALinePredictedWithATab(t *testing.T) {
 	}
 }
 
-// TestAnEmptySecondTextIsATextOfAPair, in the first row too, which does not tell what the others are.
+// TestAnEmptySecondTextIsATextOfAPair tests an empty second text, also in the first row.
 func TestAnEmptySecondTextIsATextOfAPair(t *testing.T) {
 	testenv.RequireTorch(t)
 	dir := t.TempDir()
@@ -264,8 +264,8 @@ func TestAModelOfAFolderIsFineTunedAndItsLastLayerIsNew(t *testing.T) {
 	}
 }
 
-// TestModelsOfOtherKinds: DistilBERT classifies too and has no token types; what is no classifier
-// of texts is refused by its name.
+// TestModelsOfOtherKinds tests DistilBERT, which has no token types, and that a model that cannot
+// classify texts is rejected with an error that names it.
 func TestModelsOfOtherKinds(t *testing.T) {
 	testenv.RequireTorch(t)
 	dir := t.TempDir()

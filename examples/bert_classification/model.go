@@ -12,7 +12,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// model is what a new model and one of package auto have in common.
+// model is the interface shared by a newly created model and one loaded by package auto.
 type model interface {
 	classify.Model
 	Save(dir string) error
@@ -22,10 +22,11 @@ type model interface {
 type classifier struct {
 	model      model
 	tokenizer  *text.Tokenizer
-	pretrained bool // both were loaded, and the model saves the tokenizer's files
+	pretrained bool // model and tokenizer were loaded; saving the model also saves the tokenizer
 }
 
-// freshClassifier makes a small BERT with random weights, and a vocabulary of the training texts.
+// freshClassifier creates a small BERT with random weights, and a vocabulary learned from the
+// training texts.
 func freshClassifier(o options, t task) (c classifier, err error) {
 	if c.tokenizer, err = text.TrainBert(t.texts(), text.BertOptions{Cased: true}, text.TrainOptions{VocabSize: o.vocab,
 		MinFrequency: 2}); err != nil {
@@ -36,14 +37,14 @@ func freshClassifier(o options, t task) (c classifier, err error) {
 		VocabSize: int64(c.tokenizer.VocabSize()), HiddenSize: int64(o.hidden), NumLayers: int64(o.layers),
 		NumHeads:         max(1, int64(o.hidden)/32),
 		IntermediateSize: 4 * int64(o.hidden), MaxPositions: int64(o.maxLength), Head: bert.Head{ID2Label: t.labels},
-		// BERT's own 0.02 is for 768 columns: so narrow a model would stand still for an epoch or
-		// two
+		// BERT's 0.02 suits a hidden size of 768; with it, so narrow a model would not learn for an
+		// epoch or two
 		InitializerRange: 0.05,
 	})
 	return c, err
 }
 
-// texts are all texts of the training set.
+// texts iterates over all texts of the training set.
 func (t task) texts() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, e := range t.train {
@@ -54,8 +55,7 @@ func (t task) texts() iter.Seq[string] {
 	}
 }
 
-// pretrainedClassifier begins with a model of -model, whose last layer is new if it has other
-// classes.
+// pretrainedClassifier loads -model. The last layer is new if the model has other classes.
 func pretrainedClassifier(ctx context.Context, o options, labels []string) (classifier, error) {
 	torch.ManualSeed(o.seed)
 	return loadClassifier(ctx, o.model, auto.Options{Revision: o.revision, ID2Label: labels, InitMismatched: true})
@@ -77,7 +77,7 @@ func loadClassifier(ctx context.Context, name string, o auto.Options) (c classif
 	return classifier{model: m, tokenizer: m.Tokenizer, pretrained: true}, nil
 }
 
-// leavePaddingOut makes the model compute batches without their padding.
+// leavePaddingOut makes the model skip padding when it computes a batch.
 func (c classifier) leavePaddingOut() error {
 	if m, ok := c.model.(*auto.SequenceClassifier); ok {
 		return m.SetPaddingFree(true)
@@ -86,8 +86,8 @@ func (c classifier) leavePaddingOut() error {
 	return nil
 }
 
-// truncated makes the tokenizer cut texts to what the model can take, or to maxLength if that is
-// positive and less.
+// truncated makes the tokenizer truncate texts to the model's maximum length, or to maxLength if
+// that is positive and smaller.
 func (c classifier) truncated(maxLength int) (classifier, error) {
 	limit := int(c.model.Limits().MaxLength)
 	if maxLength > limit {
@@ -104,7 +104,7 @@ func (c classifier) truncated(maxLength int) (classifier, error) {
 	return c, err
 }
 
-// sample makes token ids of an example.
+// sample tokenizes an example.
 func (c classifier) sample(e example) (bert.Sample, error) {
 	in := text.Single(e.a)
 	if e.pair {
@@ -129,8 +129,7 @@ func (c classifier) save(dir string) error {
 	return tokenizerOf(c).Save(dir)
 }
 
-// tokenizerOf writes the tokenizer of a classifier that was not loaded; a model that was saves its
-// own.
+// tokenizerOf saves the tokenizer of a newly created classifier; a loaded model saves its own.
 type tokenizerOf classifier
 
 func (c tokenizerOf) Save(dir string) error {

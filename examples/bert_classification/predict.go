@@ -19,15 +19,15 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// judgement is what a model says about a text.
-type judgement struct {
+// prediction is a model's prediction for a text.
+type prediction struct {
 	Label  string    `json:"label"`
 	Score  float64   `json:"score"` // the probability of the label
 	Logits []float32 `json:"logits"`
 	class  int
 }
 
-// modelFolder is where a run leaves the model that it ends with.
+// modelFolder is where a run saves its final model.
 func modelFolder(out string) string { return filepath.Join(out, "model") }
 
 // predict classifies the texts of the command line, or the lines of standard input.
@@ -65,26 +65,26 @@ func predict(o options, in io.Reader, out io.Writer) error {
 	return lines.Err()
 }
 
-// print classifies a line and prints what came out: label, probability and text, or a line of JSON.
+// print classifies a line and prints the result: label, probability and text, or a line of JSON.
 func (c classifier) print(w io.Writer, line string, asJSON bool) error {
 	a, b, pair := strings.Cut(line, "\t")
 	s, err := c.sample(example{a: a, b: b, pair: pair})
 	if err != nil {
 		return err
 	}
-	judged, err := c.judge([]bert.Sample{s})
+	predictions, err := c.classify([]bert.Sample{s})
 	if err != nil {
 		return err
 	}
 	if !asJSON {
-		_, err = fmt.Fprintf(w, "%s\t%.4f\t%s\n", judged[0].Label, judged[0].Score, line)
+		_, err = fmt.Fprintf(w, "%s\t%.4f\t%s\n", predictions[0].Label, predictions[0].Score, line)
 		return err
 	}
 	text, err := json.Marshal(struct {
-		judgement
+		prediction
 		IDs  []int64 `json:"input_ids"`
 		Text string  `json:"text"`
-	}{judged[0], s.InputIDs, line})
+	}{predictions[0], s.InputIDs, line})
 	if err != nil {
 		return err
 	}
@@ -92,14 +92,14 @@ func (c classifier) print(w io.Writer, line string, asJSON bool) error {
 	return err
 }
 
-// judge classifies samples, some at a time.
-func (c classifier) judge(samples []bert.Sample) ([]judgement, error) {
+// classify classifies samples in batches.
+func (c classifier) classify(samples []bert.Sample) ([]prediction, error) {
 	task, err := classify.NewTask(c.model, classify.TaskOptions{})
 	if err != nil {
 		return nil, err
 	}
 	nn.SetTraining(c.model, false)
-	var judged []judgement
+	var predictions []prediction
 	for start := 0; start < len(samples); start += 32 {
 		batch, err := task.Collate(samples[start:min(start+32, len(samples))])
 		if err != nil {
@@ -110,7 +110,7 @@ func (c classifier) judge(samples []bert.Sample) ([]judgement, error) {
 				logits := c.model.Forward(batch.Tensors())
 				values, n := torch.Values[float32](logits), int(logits.Size(1))
 				for i := range batch.InputIDs.Rows {
-					judged = append(judged, judgementOf(values[i*n:(i+1)*n], c.model.Head().ID2Label))
+					predictions = append(predictions, newPrediction(values[i*n:(i+1)*n], c.model.Head().ID2Label))
 				}
 			})
 		})
@@ -118,21 +118,22 @@ func (c classifier) judge(samples []bert.Sample) ([]judgement, error) {
 			return nil, err
 		}
 	}
-	return judged, nil
+	return predictions, nil
 }
 
-// judgementOf takes the class of the largest logit, and its softmax for the probability.
-func judgementOf(logits []float32, labels []string) judgement {
-	j := judgement{Logits: logits}
+// newPrediction returns the class with the largest logit, with its softmax probability as the
+// score.
+func newPrediction(logits []float32, labels []string) prediction {
+	p := prediction{Logits: logits}
 	for i, v := range logits {
-		if v > logits[j.class] {
-			j.class = i
+		if v > logits[p.class] {
+			p.class = i
 		}
 	}
 	sum := 0.0
 	for _, v := range logits {
-		sum += math.Exp(float64(v - logits[j.class]))
+		sum += math.Exp(float64(v - logits[p.class]))
 	}
-	j.Label, j.Score = labels[j.class], 1/sum
-	return j
+	p.Label, p.Score = labels[p.class], 1/sum
+	return p
 }

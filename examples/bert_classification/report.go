@@ -17,17 +17,17 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/curves"
 )
 
-// report classifies the evaluation's texts once more with the model that the run ends with, saves
-// it, and says and draws what came of it.
+// report saves the final model, classifies the evaluation texts with it, and prints and plots the
+// results.
 func report(o options, c classifier, t task, valid []bert.Sample, result *trainer.Result, took time.Duration) error {
 	if err := c.save(modelFolder(o.out)); err != nil {
 		return err
 	}
-	judged, err := c.judge(valid)
+	predictions, err := c.classify(valid)
 	if err != nil {
 		return err
 	}
-	if err := writeMisread(filepath.Join(o.out, "misread.tsv"), t, judged); err != nil {
+	if err := writeMisread(filepath.Join(o.out, "misread.tsv"), t, predictions); err != nil {
 		return err
 	}
 	if err := curves.WriteFile(filepath.Join(o.out, "curves.png"), result.History, "loss", "eval_loss", "eval_accuracy",
@@ -35,10 +35,10 @@ func report(o options, c classifier, t task, valid []bert.Sample, result *traine
 		return err
 	}
 	fmt.Printf("\n%d updates in %s, reading and evaluating included\n", result.GlobalStep, took.Round(time.Second))
-	if err := printScores(t, judged); err != nil {
+	if err := printScores(t, predictions); err != nil {
 		return err
 	}
-	if err := printConfusion(t, judged); err != nil {
+	if err := printConfusion(t, predictions); err != nil {
 		return err
 	}
 	fmt.Printf("model      %s\nbeside it  curves.png, misread.tsv (the surest errors first), metrics.jsonl\n",
@@ -46,9 +46,9 @@ func report(o options, c classifier, t task, valid []bert.Sample, result *traine
 	return nil
 }
 
-// printScores prints a column for all texts of the evaluation and, where some of them are in the
-// training set too, one for the others.
-func printScores(t task, judged []judgement) error {
+// printScores prints a column for all evaluation texts. If some of them are in the training set
+// too, a second column leaves those out.
+func printScores(t task, predictions []prediction) error {
 	header, rows := []string{""}, [][]string{{"texts"}, {"wrong"}, {"accuracy"}, {"precision"}, {"recall"}, {"F1"},
 		{"Matthews"}}
 	column := func(name string, counts func(i int) bool) {
@@ -58,11 +58,11 @@ func printScores(t task, judged []judgement) error {
 				continue
 			}
 			n++
-			if judged[i].class != e.label {
+			if predictions[i].class != e.label {
 				wrong++
 			}
 			for _, m := range list {
-				m.Add(judged[i].class, e.label)
+				m.Add(predictions[i].class, e.label)
 			}
 		}
 		f1 := list[1].Result()
@@ -89,15 +89,15 @@ func printScores(t task, judged []judgement) error {
 
 func percent(share float64) string { return fmt.Sprintf("%.2f %%", 100*share) }
 
-// printConfusion prints how many texts of each class were taken for which.
-func printConfusion(t task, judged []judgement) error {
+// printConfusion prints the confusion matrix.
+func printConfusion(t task, predictions []prediction) error {
 	n := len(t.labels)
 	counts := make([][]int, n)
 	for i := range counts {
 		counts[i] = make([]int, n)
 	}
 	for i, e := range t.valid {
-		counts[e.label][judged[i].class]++
+		counts[e.label][predictions[i].class]++
 	}
 	w := tablewriter.NewTable(os.Stdout, tablewriter.WithHeaderAutoFormat(tw.Off))
 	header := []string{"is \\ was taken for"}
@@ -114,21 +114,21 @@ func printConfusion(t task, judged []judgement) error {
 	return w.Render()
 }
 
-// writeMisread lists the texts that the model got wrong, those first of which it was surest.
-func writeMisread(path string, t task, judged []judgement) error {
+// writeMisread lists the misclassified texts, the most confident errors first.
+func writeMisread(path string, t task, predictions []prediction) error {
 	var wrong []int
 	for i, e := range t.valid {
-		if judged[i].class != e.label {
+		if predictions[i].class != e.label {
 			wrong = append(wrong, i)
 		}
 	}
-	slices.SortStableFunc(wrong, func(i, j int) int { return cmp.Compare(judged[j].Score, judged[i].Score) })
+	slices.SortStableFunc(wrong, func(i, j int) int { return cmp.Compare(predictions[j].Score, predictions[i].Score) })
 	var text strings.Builder
 	text.WriteString("label\ttaken_for\tprobability\ttext\tsecond_text\n")
 	flat := strings.NewReplacer("\t", " ", "\n", " ", "\r", " ")
 	for _, i := range wrong {
 		e := t.valid[i]
-		fmt.Fprintf(&text, "%s\t%s\t%.4f\t%s\t%s\n", t.labels[e.label], judged[i].Label, judged[i].Score,
+		fmt.Fprintf(&text, "%s\t%s\t%.4f\t%s\t%s\n", t.labels[e.label], predictions[i].Label, predictions[i].Score,
 			flat.Replace(e.a), flat.Replace(e.b))
 	}
 	return os.WriteFile(path, []byte(text.String()), 0o666)

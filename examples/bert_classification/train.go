@@ -75,12 +75,12 @@ func train(ctx context.Context, o options) error {
 	if err != nil {
 		return program.Explain(err, o.out)
 	}
-	nn.To(c.model, torch.TensorOptions{Device: torch.CPU}) // where the report reads with it
+	nn.To(c.model, torch.TensorOptions{Device: torch.CPU}) // the report runs the model on the CPU
 	return report(o, c, t, valid, result, time.Since(begin))
 }
 
-// withDefaults fills in how to train: the Hugging Face course's settings for a pretrained model,
-// others for a small one that knows nothing yet.
+// withDefaults fills in unset hyperparameters: the Hugging Face course's for a pretrained model,
+// others for a small model trained from scratch.
 func (o options) withDefaults() options {
 	fresh := o.model == ""
 	set := func(v *int, ifFresh, ifNot int) {
@@ -114,8 +114,7 @@ func (o options) withDefaults() options {
 	return o
 }
 
-// optimizer is that of the course, AdamW without weight decay; a model of random weights is trained
-// with some.
+// optimizer is the course's, AdamW without weight decay; a model trained from scratch gets some.
 func (o options) optimizer() optim.Builder {
 	decay := 0.0
 	if o.model == "" {
@@ -159,8 +158,8 @@ func lengths(samples []bert.Sample) []int {
 	return n
 }
 
-// masked hides some tokens of each text, others in every epoch, so that a model that begins with
-// nothing does not learn a few thousand texts by heart.
+// masked replaces random tokens of each text by [MASK], different ones in every epoch, so that a
+// model trained from scratch does not memorize a few thousand texts.
 func (c classifier) masked(list []bert.Sample, o options) data.Dataset[bert.Sample] {
 	samples := data.Slice[bert.Sample](list)
 	mask, found := c.tokenizer.TokenToID("[MASK]")
@@ -179,8 +178,8 @@ func (c classifier) masked(list []bert.Sample, o options) data.Dataset[bert.Samp
 	})
 }
 
-// metrics are what every evaluation counts: accuracy, the F1 of class 1 where there are two, else
-// the mean F1 of all, and Matthews' correlation, by which CoLA is judged.
+// metrics returns the metrics of every evaluation: accuracy, F1 (of class 1 if there are two
+// classes, otherwise the mean over all) and Matthews' correlation, which is CoLA's metric.
 func (t task) metrics() []metrics.Metric[int] {
 	f1 := &metrics.F1{}
 	if len(t.labels) > 2 {

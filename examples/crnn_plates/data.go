@@ -17,19 +17,18 @@ import (
 	"github.com/gotrainer/gotrainer/models/crnn"
 )
 
-// pictures is a data set of pictures with labels.
+// pictures is a data set of labeled images.
 type pictures = data.Dataset[crnn.Picture]
 
-// rendered are plates that nobody has seen: training plates are drawn as they are needed, each one
-// once, and no label of the evaluation is ever drawn for training.
+// rendered returns a data set of n synthetic plates, rendered on demand.
 func rendered(n int, seed uint64, o plates.Options) pictures {
 	return data.Map(plates.Dataset(n, seed, o), func(s plates.Sample) (crnn.Picture, error) {
 		return crnn.Picture{Image: s.Image, Text: s.Label}, nil
 	})
 }
 
-// listed are the files of a folder with their labels.
-func listed(o options) ([]crnn.File, error) {
+// labeledFiles returns the files of -train with their labels.
+func labeledFiles(o options) ([]crnn.File, error) {
 	if o.labelsFromNames {
 		return namedAfterLabels(o.train)
 	}
@@ -47,7 +46,7 @@ func listed(o options) ([]crnn.File, error) {
 				"-labels-from-names", o.train)
 		}
 	}
-	return tabled(name, o.train)
+	return readTable(name, o.train)
 }
 
 func namedAfterLabels(dir string) ([]crnn.File, error) {
@@ -72,9 +71,9 @@ func isPicture(name string) bool {
 	return slices.Contains([]string{".png", ".jpg", ".jpeg"}, strings.ToLower(filepath.Ext(name)))
 }
 
-// tabled reads a table; its files are beside it, or in dir. A first line that begins with "file"
-// names the columns, the second being the label.
-func tabled(name, dir string) ([]crnn.File, error) {
+// readTable reads a table whose files are next to it, or in dir. A first line that begins with
+// "file" names the columns; the second column is the label.
+func readTable(name, dir string) ([]crnn.File, error) {
 	columns, err := header(name)
 	if err != nil {
 		return nil, err
@@ -102,7 +101,7 @@ func tabled(name, dir string) ([]crnn.File, error) {
 	return files, nil
 }
 
-// header returns the names of the columns, nil if the first line is a row already.
+// header returns the names of the columns, or nil if the first line is already a row.
 func header(name string) ([]string, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -120,7 +119,8 @@ func header(name string) ([]string, error) {
 	return columns, nil
 }
 
-// charsetOf reads the characters of a file, one a line, or gathers those of the labels.
+// charsetOf reads the characters from a file, one per line; without a path it collects those of the
+// labels.
 func charsetOf(path string, files []crnn.File) ([]string, error) {
 	charset := []string{""}
 	if path == "" {
@@ -144,7 +144,7 @@ func charsetOf(path string, files []crnn.File) ([]string, error) {
 	defer f.Close()
 	lines := bufio.NewScanner(f)
 	for n := 1; lines.Scan(); n++ {
-		c := lines.Text() // a blank is a character too
+		c := lines.Text() // not trimmed: a space is a character too
 		if n == 1 {
 			c = strings.TrimPrefix(c, "\ufeff")
 		}

@@ -1,10 +1,10 @@
-// Command crnn_plates trains Hezar's CRNN to read licence plates, from scratch, and reads pictures
+// Command crnn_plates trains Hezar's CRNN to read license plates, from scratch, and reads images
 // with it.
 //
 //	go run ./examples/crnn_plates                                # rendered Persian plates: five minutes on two cores
 //	go run ./examples/crnn_plates -read plate.png                # what the trained model reads
-//	go run ./examples/crnn_plates -train DIR -table labels.tsv   # your own pictures and labels
-//	go run ./examples/crnn_plates -train DIR -labels-from-names  # a picture's name is its label
+//	go run ./examples/crnn_plates -train DIR -table labels.tsv   # your own images and labels
+//	go run ./examples/crnn_plates -train DIR -labels-from-names  # an image's name is its label
 //
 // The run's folder (-out) holds checkpoints, metrics.jsonl, metrics.csv, curves.png,
 // predictions.tsv and predictions.png. Ctrl-C saves and exits; -resume continues.
@@ -21,7 +21,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// options are the command line.
+// options are the values of the flags.
 type options struct {
 	out, train, table, test, predict, charset, model, precision, device string
 	labelsFromNames, skipBad, full, quick, resume, overwrite, read      bool
@@ -31,7 +31,7 @@ type options struct {
 	files                                                               []string
 }
 
-// usage is what -h prints before the flags.
+// usage is printed by -h before the list of flags.
 const usage = `Usage: crnn_plates [flags]                  teach a CRNN to read licence plates
        crnn_plates -read [flags] PICTURE... read pictures with what it learnt
 

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m))
 }
 
-// printed runs the command and returns what it printed.
+// printed runs the command and returns its output.
 func printed(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	o, err := parse(args)
@@ -37,7 +37,7 @@ func printed(t *testing.T, args ...string) (string, error) {
 	return testenv.Stdout(t, func() error { return execute(context.Background(), o) })
 }
 
-// picture writes a small picture whose brightness depends on shade.
+// picture writes a small image whose brightness depends on shade.
 func picture(t *testing.T, path string, shade uint8) {
 	t.Helper()
 	im := image.NewGray(image.Rect(0, 0, 64, 16))
@@ -106,7 +106,7 @@ func TestAStoppedRunSaysHowToGoOn(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	go func() { // stop it once it has logged an update
+	go func() { // stops the run once it has logged an update
 		for ctx.Err() == nil {
 			if log, err := os.Stat(filepath.Join(out, "metrics.jsonl")); err == nil && log.Size() > 0 {
 				cancel()

@@ -12,7 +12,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/platereader"
 )
 
-// readFiles prints what the model reads in each file.
+// readFiles prints the text that the model reads in each file.
 func readFiles(o options) error {
 	model, err := trained(o)
 	if err != nil {
@@ -38,11 +38,11 @@ func readFile(model *crnn.Model, path string) (crnn.Reading, error) {
 	return readings[0], nil
 }
 
-// modelFolder is where a run leaves the model that it ends with.
+// modelFolder is where a run saves its final model.
 func modelFolder(out string) string { return filepath.Join(out, "model") }
 
-// trained loads the model of -model, that of the run in -out, or, where there has been no run, the
-// one that comes with the command.
+// trained loads the model of -model, otherwise that of the run in -out. If there has been no run it
+// loads the one that comes with the command.
 func trained(o options) (*crnn.Model, error) {
 	if o.model != "" {
 		return crnn.Load(o.model)
@@ -56,8 +56,8 @@ func trained(o options) (*crnn.Model, error) {
 	return model, err
 }
 
-// predictFolder reads the pictures of a folder and writes a table of those that can be read. The
-// others are its error, or with -skip-bad only named.
+// predictFolder reads the images of a folder and writes a table of the results. It returns an error
+// for images that cannot be read; with -skip-bad it only logs them.
 func predictFolder(o options, model *crnn.Model) error {
 	entries, err := os.ReadDir(o.predict)
 	if err != nil {

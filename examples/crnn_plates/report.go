@@ -19,27 +19,26 @@ import (
 	"github.com/gotrainer/gotrainer/vision/sheet"
 )
 
-// row is a line of the last table: how a set of pictures was read.
+// row is a line of the final table: the results on one set of images.
 type row struct {
 	name       string
 	read       int
 	exact, cer float64
 }
 
-// report reads everything once more with the best model, and says and draws what came of it: first
-// what a long training is for, last what may go wrong.
+// report saves the best model, evaluates it on every set, and prints and draws the results.
 func report(o options, model *crnn.Model, t task, photos []named, result *trainer.Result, took time.Duration) error {
 	if err := model.Save(modelFolder(o.out)); err != nil {
 		return err
 	}
 	var rows []row
-	unseen, cells, err := judge(model, t.name, t.valid)
+	unseen, cells, err := evaluate(model, t.name, t.valid)
 	if err != nil {
 		return err
 	}
 	rows = append(rows, unseen)
 	for _, set := range photos {
-		r, c, err := judge(model, set.name, set.pictures)
+		r, c, err := evaluate(model, set.name, set.pictures)
 		if err != nil {
 			return err
 		}
@@ -67,7 +66,7 @@ func report(o options, model *crnn.Model, t task, photos []named, result *traine
 	return nil
 }
 
-// drawSheet draws the first cells, as many as a sheet has room for: of wide pictures fewer.
+// drawSheet draws as many of the first cells as fit on a sheet, fewer if the images are wide.
 func drawSheet(path string, cells []sheet.Cell, title string) error {
 	o := sheet.Options{Title: title}
 	for len(cells) > 1 {
@@ -79,14 +78,14 @@ func drawSheet(path string, cells []sheet.Cell, title string) error {
 	return sheet.WriteFile(path, cells, o)
 }
 
-// named is a set of pictures for the table.
+// named is a set of images with its name in the table.
 type named struct {
 	name     string
 	pictures pictures
 }
 
-// photographs are real pictures to read at the end: those of -test and, for the plate reader, the
-// one that ships with the example.
+// photographs returns the real photographs to read at the end: those of -test and, for the plate
+// reader, the one that ships with the example.
 func photographs(o options, c crnn.Config) (sets []named, err error) {
 	if o.train == "" {
 		image, label, err := plates.Photo()
@@ -100,7 +99,7 @@ func photographs(o options, c crnn.Config) (sets []named, err error) {
 			data.Slice[crnn.Picture]{{Image: image, Text: label}}})
 	}
 	if o.test != "" {
-		files, err := tabled(o.test, "")
+		files, err := readTable(o.test, "")
 		if err != nil {
 			return nil, err
 		}
@@ -113,8 +112,8 @@ func photographs(o options, c crnn.Config) (sets []named, err error) {
 	return sets, nil
 }
 
-// judge reads a data set and compares.
-func judge(model *crnn.Model, name string, set pictures) (row, []sheet.Cell, error) {
+// evaluate reads the images of a data set and compares the results with the labels.
+func evaluate(model *crnn.Model, name string, set pictures) (row, []sheet.Cell, error) {
 	var cer metrics.CER
 	var exact metrics.ExactMatch
 	cells := make([]sheet.Cell, 0, set.Len())
@@ -146,7 +145,7 @@ func judge(model *crnn.Model, name string, set pictures) (row, []sheet.Cell, err
 	return row{name, set.Len(), exact.Result()["exact_match"], cer.Result()["cer"]}, cells, nil
 }
 
-// wrongFirst picks at most n cells for the sheet.
+// wrongFirst picks at most n cells for the sheet, misread ones first.
 func wrongFirst(cells []sheet.Cell, n int) []sheet.Cell {
 	var wrong, right []sheet.Cell
 	for _, c := range cells {

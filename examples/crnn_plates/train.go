@@ -22,16 +22,16 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// task is what is learnt: pictures and the form of the model.
+// task holds the data sets and the configuration of the model.
 type task struct {
 	config       crnn.Config
 	train, valid pictures
-	name         string // of the evaluation's pictures, for tables
+	name         string // describes the evaluation images in tables
 	steps        int
 	rate         float64 // peak learning rate
 }
 
-// updates is the length of the run: -steps, or what the data need.
+// updates returns the number of updates of the run: -steps, or needed if that is not set.
 func (o options) updates(needed int) int {
 	switch {
 	case o.steps > 0:
@@ -42,7 +42,7 @@ func (o options) updates(needed int) int {
 	return needed
 }
 
-// renderedTask learns rendered plates, each training plate seen once.
+// renderedTask is the task on rendered plates, each training plate seen once.
 func renderedTask(o options) task {
 	t := task{config: modelConfig(o, plates.Charset()), steps: o.updates(6000), rate: 0.0015,
 		name: "rendered plates that training never saw"}
@@ -51,9 +51,10 @@ func renderedTask(o options) task {
 	return t
 }
 
-// folderTask learns the pictures of a folder, bent and blurred again each time they are seen.
+// folderTask is the task on the images of a folder, which are augmented anew each time they are
+// seen.
 func folderTask(o options) (task, error) {
-	files, err := listed(o)
+	files, err := labeledFiles(o)
 	if err != nil {
 		return task{}, err
 	}
@@ -71,7 +72,7 @@ func folderTask(o options) (task, error) {
 		return task{}, err
 	}
 	if o.augment > 0 {
-		t.train = data.Augment(t.train, o.seed, bend(o.augment))
+		t.train = data.Augment(t.train, o.seed, augmentation(o.augment))
 	}
 	return t, nil
 }
@@ -83,10 +84,10 @@ func (o options) skip() func(crnn.File, error) {
 	return func(f crnn.File, err error) { fmt.Fprintf(os.Stderr, "left out: %s: %v\n", f.Path, err) }
 }
 
-// bend returns the function that looks at a picture as if it had been photographed once more: a
-// little shifted, turned, blurred, darker or brighter. At strength 1 corners move by up to 3 % of
-// the width and 10 % of the height.
-func bend(strength float64) func(*rand.Rand, crnn.Picture) (crnn.Picture, error) {
+// augmentation returns a function that changes an image as if it had been photographed again:
+// slightly shifted, rotated, blurred, darker or brighter. At strength 1 corners move by up to 3 %
+// of the width and 10 % of the height.
+func augmentation(strength float64) func(*rand.Rand, crnn.Picture) (crnn.Picture, error) {
 	return func(r *rand.Rand, p crnn.Picture) (crnn.Picture, error) {
 		w, h := float64(p.Image.Width), float64(p.Image.Height)
 		within := func(limit float64) float64 { return strength * limit * (2*r.Float64() - 1) }
@@ -107,9 +108,10 @@ func bend(strength float64) func(*rand.Rand, crnn.Picture) (crnn.Picture, error)
 	}
 }
 
-// modelConfig is a model of Hezar's shape that learns in minutes: a quarter of its width for
-// rendered plates, of which there is no end, and less, with dropout and every block normalised, for
-// the pictures of a folder, which a wider model would learn by heart. -full is Hezar's own form.
+// modelConfig returns a model of Hezar's architecture that trains in minutes. For rendered plates,
+// whose supply is unlimited, it has a quarter of Hezar's width. For the images of a folder it is
+// narrower still, with dropout and batch normalization in every block, because a wider model would
+// memorize them. -full is Hezar's own configuration.
 func modelConfig(o options, charset []string) crnn.Config {
 	c := crnn.Config{Charset: charset, ImageWidth: int64(o.width), ImageHeight: int64(o.height)}
 	switch {
@@ -132,7 +134,7 @@ func train(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	if o.predict != "" { // look before the training; it is read after it
+	if o.predict != "" { // the folder is read after training, but must exist now
 		if _, err := os.ReadDir(o.predict); err != nil {
 			return err
 		}
@@ -196,6 +198,6 @@ func train(ctx context.Context, o options) error {
 	if err != nil {
 		return program.Explain(err, o.out)
 	}
-	nn.To(model, torch.TensorOptions{Device: torch.CPU}) // where the report reads with it
+	nn.To(model, torch.TensorOptions{Device: torch.CPU}) // the report runs the model on the CPU
 	return report(o, model, t, photos, result, time.Since(begin))
 }

@@ -45,7 +45,7 @@ func TestReadsDigitsItHasNotLearned(t *testing.T) {
 	log, err := os.Open(filepath.Join(dir, "runs", "digits", "metrics.jsonl"))
 	require.NoError(t, err)
 	defer log.Close()
-	last := -1.0 // of the evaluations
+	last := -1.0 // accuracy of the last evaluation
 	for lines := bufio.NewScanner(log); lines.Scan(); {
 		var row struct {
 			Accuracy *float64 `json:"eval_accuracy"`

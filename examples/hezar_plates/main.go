@@ -1,5 +1,5 @@
-// Command hezar_plates is the first program of Hezar's documentation, line by line: a CRNN that
-// learns to read the pictures of a data set, starting from the weights of another model.
+// Command hezar_plates is a line-by-line translation of the first program of Hezar's documentation:
+// a CRNN that learns to read the images of a data set, starting from the weights of another model.
 //
 //	# Pictures, train.csv, test.csv and the folder base, a model to start from.
 //	go run ./examples/hezar_plates -small -render 400 plates
@@ -9,9 +9,9 @@
 //
 // DIR is a folder, or a data set on the Hub such as hezarai/persian-license-plate-v1. DIR/train.csv
 // and DIR/test.csv have the columns image_path and label. -small is a quarter of Hezar's width; its
-// base has the weights of package platereader, except the classifier. Without -small a picture
-// takes about 80 ms of one core. Standard error names the weights that the base does not have or
-// has in another shape, such as those of a classifier for other labels.
+// base has the weights of package platereader, except the classifier. Without -small an image takes
+// about 80 ms of one core. Standard error lists the weights that the base lacks or has in another
+// shape, such as those of a classifier for other labels.
 package main
 
 import (

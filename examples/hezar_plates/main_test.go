@@ -35,7 +35,7 @@ func command(args ...string) error {
 	return execute(context.Background(), o)
 }
 
-// recorded is what Hezar 1.0.0 has left of the same program: testdata/files.py.
+// recorded is the output of the same program with Hezar 1.0.0, written by testdata/files.py.
 type recorded struct {
 	Files []string          // of the run's folder
 	Text  map[string]string // of files of the last checkpoint
@@ -53,8 +53,8 @@ func hezars(t *testing.T) (r recorded) {
 	return r
 }
 
-// files are the names of a run's files, sorted; what a name says about time, host and process is
-// left out.
+// files returns the sorted names of a run's files, without the parts that contain time, host or
+// process.
 func files(t *testing.T, dir string) []string {
 	t.Helper()
 	var names []string
@@ -116,7 +116,7 @@ func TestLeavesTheFilesThatHezarLeaves(t *testing.T) {
 	}
 }
 
-// only returns the one file of a pattern.
+// only returns the single file that matches a pattern.
 func only(t *testing.T, pattern string) string {
 	t.Helper()
 	found, err := filepath.Glob(pattern)
@@ -156,7 +156,7 @@ func TestTrainsWhatItRenders(t *testing.T) {
 	}
 }
 
-// The documented command, cut to 9 of its 20 epochs: Hezar's own run ends at 0.0586, see
+// This is the documented command with 9 instead of 20 epochs. Hezar's own run ends at 0.0586, see
 // docs/from-hezar.md.
 func TestReachesTheErrorRateOfHezarsRun(t *testing.T) {
 	testenv.RequireTorch(t)

@@ -15,14 +15,14 @@ import (
 	"github.com/gotrainer/gotrainer/models/crnn"
 )
 
-// Files of the folder that -render makes.
+// Files in the folder that -render creates.
 const (
 	trainTable = "train.csv"
 	testTable  = "test.csv"
 	baseFolder = "base"
 )
 
-// options are the command line; the zero value of a number means what Hezar does without it.
+// options are the values of the flags. A number of zero means Hezar's default.
 type options struct {
 	data, base, out, device string
 	render                  int
@@ -31,7 +31,7 @@ type options struct {
 	rate                    float64
 }
 
-// usage is what -h prints before the flags.
+// usage is printed by -h before the list of flags.
 const usage = `Usage: hezar_plates [flags] DIR                 train a CRNN on the pictures of DIR
        hezar_plates -render N [flags] DIR       render pictures into DIR first
 
@@ -65,7 +65,7 @@ func parse(args []string) (o options, err error) {
 			f.Args(), o.render)
 	}
 	if o.data = f.Arg(0); o.device == "auto" {
-		o.device = "cuda" // which in Hezar is the CPU where there is no GPU
+		o.device = "cuda" // in Hezar this means the CPU if there is no GPU
 	}
 	if o.base == "" {
 		o.base = filepath.Join(o.data, baseFolder)
@@ -73,7 +73,8 @@ func parse(args []string) (o options, err error) {
 	return o, nil
 }
 
-// model is that of the base, for other labels. A narrow one Hezar's configs cannot describe.
+// model returns a model like the base, for other labels. A narrow one is built directly, because
+// Hezar's configs cannot describe it.
 func (o options) model(ctx context.Context, labels []string, p *preprocessors.Set) (*repository.Model, error) {
 	if !o.small {
 		return hezar.NewModelLike(ctx, o.base, hezar.Settings{"id2label": labels}, p)
@@ -85,14 +86,14 @@ func (o options) model(ctx context.Context, labels []string, p *preprocessors.Se
 	return repository.Reader(model, p), nil
 }
 
-// narrow is a quarter of Hezar's width.
+// narrow returns a model with a quarter of Hezar's width.
 func narrow(labels []string, image preprocessors.ImageProcessorConfig) (*crnn.Model, error) {
 	return crnn.New(crnn.Config{Charset: labels, ImageHeight: int64(image.Height), ImageWidth: int64(image.Width),
 		ConvChannels: []int64{16, 32, 64, 64, 128, 128, 128}, RNNDim: 96})
 }
 
-// datasetOptions are max_length=8 and reverse_digits=True. A folder of tables has no config of its
-// own.
+// datasetOptions returns max_length=8 and reverse_digits=True, and a config if the data set is a
+// folder of tables without one.
 func (o options) datasetOptions(p *preprocessors.Set) hezar.DatasetOptions {
 	d := hezar.DatasetOptions{Preprocessor: p, Change: func(c *datasets.Config) {
 		c.MaxLength, c.ReverseDigits = maxLength, new(true)

@@ -24,13 +24,13 @@ import (
 
 const (
 	seed       = 42
-	evalShare  = 5 // one picture for the evaluation for so many of training
-	maxLength  = 8 // of a label, in characters: what the data sets keep
+	evalShare  = 5 // training images per evaluation image
+	maxLength  = 8 // of the labels that the data sets keep, in characters
 	imagesName = "images"
 )
 
-// render makes the folder that the program trains from: rendered plates, their tables, and a base
-// model with fresh weights. No label of the evaluation occurs in training.
+// render creates the folder that the program trains from: rendered plates, their tables, and a base
+// model. No label of the evaluation set occurs in the training set.
 func render(o options) error {
 	for _, split := range []struct {
 		table string
@@ -47,7 +47,7 @@ func render(o options) error {
 	return writeBase(o)
 }
 
-// writeSplit writes pictures and their table.
+// writeSplit writes the images of a split and their table.
 func writeSplit(dir, table string, n int, o plates.Options) error {
 	if err := os.MkdirAll(filepath.Join(dir, imagesName), 0o777); err != nil {
 		return err
@@ -72,7 +72,7 @@ func writeSplit(dir, table string, n int, o plates.Options) error {
 	return renameio.WriteFile(filepath.Join(dir, table), text.Bytes(), 0o644, renameio.WithTempDir(dir))
 }
 
-// writePNG writes a grey picture.
+// writePNG writes a grayscale image.
 func writePNG(path string, im *vision.Image) error {
 	var b bytes.Buffer
 	if err := png.Encode(&b, &image.Gray{Pix: im.Pix, Stride: im.Width, Rect: image.Rect(0, 0, im.Width,
@@ -82,10 +82,10 @@ func writePNG(path string, im *vision.Image) error {
 	return renameio.WriteFile(path, b.Bytes(), 0o644, renameio.WithTempDir(filepath.Dir(path)))
 }
 
-// writeBase writes a model and a preprocessor like that of hezarai/crnn-fa-printed-96-long:
-// pictures are mirrored, since Persian is read from the right. A narrow model has the weights of
-// package platereader, mirrored, but for its classifier, so that there is something to learn; one
-// of Hezar's width has fresh ones.
+// writeBase writes a model, and a preprocessor like that of hezarai/crnn-fa-printed-96-long, which
+// mirrors images because Persian is read from the right. A narrow model has the mirrored weights of
+// package platereader, except for the classifier, so that there is something left to learn; one of
+// Hezar's width has random weights.
 func writeBase(o options) error {
 	image, err := preprocessors.NewImageProcessor(preprocessors.ImageProcessorConfig{
 		Mean: []float64{0.5}, Std: []float64{0.5}, Rescale: new(1.0 / 255), Width: plates.Width, Height: plates.Height,

@@ -1,16 +1,16 @@
-// Command image_classification fine-tunes a ViT on a folder of pictures for each class, as transformers'
-// run_image_classification.py does.
+// Command image_classification fine-tunes a ViT on images with one folder per class, as
+// transformers' run_image_classification.py does.
 //
 //	# Three kinds of shapes, which it draws, and a small ViT of random weights: seconds.
 //	go run ./examples/image_classification
 //	# Ants and bees, from a ViT of the Hub.
 //	go run ./examples/image_classification -data hymenoptera_data -model google/vit-base-patch16-224-in21k
-//	# What it learnt.
+//	# What it learned.
 //	go run ./examples/image_classification -predict photo.jpg
 //
-// The data has a folder train and a folder val, each with a folder of pictures for each class; without
-// val a share of train is set aside. The folder -out becomes a model that transformers loads
-// (AutoModelForImageClassification.from_pretrained), and holds the checkpoints.
+// The data has a folder train and a folder val, each with one folder of images per class; without
+// val a share of train is held out. The folder -out gets the checkpoints and a model that
+// transformers loads (AutoModelForImageClassification.from_pretrained).
 package main
 
 import (
@@ -106,7 +106,7 @@ func main() {
 	})
 }
 
-// train trains a model and writes it into -out. It returns the accuracy of the best evaluation.
+// train trains a model and saves it in -out. It returns the accuracy of the best evaluation.
 func train(ctx context.Context, o options, out io.Writer) (accuracy float64, err error) {
 	if o.data == "" {
 		o.data = filepath.Join(o.out, "pictures")
@@ -149,7 +149,7 @@ func train(ctx context.Context, o options, out io.Writer) (accuracy float64, err
 	return result.Best.Value, model.Save(o.out)
 }
 
-// files are the pictures to train on and to evaluate with, and the classes of both.
+// files returns the training and evaluation images, and their classes.
 func files(o options) (train, eval data.Dataset[folder.File], classes []string, err error) {
 	all, err := folder.Images(filepath.Join(o.data, "train"))
 	if err != nil {
@@ -167,7 +167,7 @@ func files(o options) (train, eval data.Dataset[folder.File], classes []string, 
 	return all, held, all.Classes, err
 }
 
-// load loads the model of -model with a new head, or makes a small one.
+// load loads -model with a new head, or creates a small model.
 func load(ctx context.Context, o options, classes []string) (*auto.ImageClassifier, error) {
 	if o.model != "" {
 		m, err := auto.ImageClassification(ctx, o.model, auto.Options{ID2Label: classes, InitMismatched: true})
@@ -188,12 +188,12 @@ func load(ctx context.Context, o options, classes []string) (*auto.ImageClassifi
 		Head: classify.Head{ID2Label: classes}}, p)
 }
 
-// augmented are files as samples, cut and flipped at random each time, for the sizes and the means of the
-// model's image processor.
+// augmented returns the files as samples, randomly cropped and flipped each time, with the size and
+// normalization of the model's image processor.
 func augmented(m *auto.ImageClassifier, files data.Dataset[folder.File], o options) data.Dataset[classify.ImageSample] {
 	size, p := m.ImageLimits(), m.ImageProcessor.Options()
 	var scale [2]float64 // torchvision's, from 0.08
-	if o.model == "" {   // which leaves too little of a picture for a model that has seen none
+	if o.model == "" {   // such small crops are too hard for a model trained from scratch
 		scale = [2]float64{0.6, 1}
 	}
 	steps := transforms.Compose{
@@ -210,7 +210,7 @@ func augmented(m *auto.ImageClassifier, files data.Dataset[folder.File], o optio
 	})
 }
 
-// predict classifies pictures with the model in -out.
+// predict classifies images with the model in -out.
 func predict(ctx context.Context, o options, out io.Writer) error {
 	model, err := auto.ImageClassification(ctx, o.out, auto.Options{})
 	if err != nil {

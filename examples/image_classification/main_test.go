@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m))
 }
 
-// command trains as the program does.
+// command parses the flags and trains as the program does.
 func command(t *testing.T, args ...string) (accuracy float64, err error) {
 	t.Helper()
 	testenv.RequireTorch(t)
@@ -30,7 +30,7 @@ func command(t *testing.T, args ...string) (accuracy float64, err error) {
 	return train(t.Context(), o, io.Discard)
 }
 
-// TestTellsShapesApart, and then one of its pictures.
+// TestTellsShapesApart trains on shapes and then classifies one of the images.
 func TestTellsShapesApart(t *testing.T) {
 	dir := t.TempDir()
 	accuracy, err := command(t, "-out", dir, "-epochs", "4")
@@ -47,7 +47,8 @@ func TestTellsShapesApart(t *testing.T) {
 	assert.ErrorContains(t, err, "earlier run")
 }
 
-// TestBeginsWithAnotherModel, of other classes, and sets pictures aside where there is no val.
+// TestBeginsWithAnotherModel starts from a model with other classes, and holds out images because
+// there is no val.
 func TestBeginsWithAnotherModel(t *testing.T) {
 	pictures, first, second := t.TempDir(), t.TempDir(), t.TempDir()
 	require.NoError(t, shapes.Draw(pictures, 8, 1))

@@ -1,39 +1,40 @@
-// Command language_model trains a small GPT-2 to write text messages, from random weights: the
-// vocabulary, the training, the generation.
+// Command language_model trains a small GPT-2 to write text messages, from random weights. It shows
+// how to learn a vocabulary, train, and generate text.
 //
 //	go run ./examples/language_model                          # then it writes three messages
 //	go run ./examples/language_model -write "Are you coming"  # three more, of the model that was trained
 //	go run ./examples/language_model -train lines.txt         # of your own texts, one in each line
 //
-// With -model it fine-tunes a GPT-2, Llama, Mistral, Qwen, Phi or Gemma of the Hub or of a folder, with
-// that model's own vocabulary:
+// With -model it fine-tunes a GPT-2, Llama, Mistral, Qwen, Phi or Gemma of the Hub or of a folder,
+// with that model's own vocabulary:
 //
 //	go run ./examples/language_model -train lines.txt -model HuggingFaceTB/SmolLM2-135M -epochs 1 -lr 5e-5
 //	go run ./examples/language_model -train lines.txt -model HuggingFaceTB/SmolLM2-135M -epochs 1 -lr 2e-4 -lora 16
 //
-// With -lora only low-rank updates of its layers are trained and saved, for peft, in a few megabytes; with
-// -load_in_4bit besides, the layers themselves take an eighth of the memory (QLoRA).
+// With -lora only low-rank updates of its layers are trained and saved, for peft, in a few
+// megabytes; with -load_in_4bit besides, the layers themselves take an eighth of the memory
+// (QLoRA).
 //
-// With -chats it learns from conversations what the assistant says, and then answers:
+// With -chats it learns the assistant's replies in conversations, and then answers:
 //
 //	go run ./examples/language_model -chats chats.jsonl -model HuggingFaceTB/SmolLM2-135M-Instruct -epochs 1 -lr 5e-5
 //	go run ./examples/language_model -ask "What is a goroutine?"
 //
-// A line of chats.jsonl is {"messages": [{"role": "user", "content": "Hello"}, {"role": "assistant",
-// "content": "Hi!"}]}. They are written with the model's chat template, or with one of the program's if
-// it has none.
+// A line of chats.jsonl is {"messages": [{"role": "user", "content": "Hello"}, {"role":
+// "assistant", "content": "Hi!"}]}. They are formatted with the model's chat template, or with the
+// program's own if it has none.
 //
-// With -preferences it learns which of two answers is better (DPO). Start from a model that has
-// learned such answers in one of the ways above:
+// With -preferences it learns which of two answers is better (DPO). Start from a model already
+// trained on such answers in one of the ways above:
 //
 //	go run ./examples/language_model -preferences pairs.jsonl -epochs 1 -lr 1e-6 \
 //	    -model HuggingFaceTB/SmolLM2-135M-Instruct
 //
-// A line of pairs.jsonl is {"prompt": "The sky is", "chosen": " blue.", "rejected": " green."}, or has
-// lists of messages in place of the three texts, as in chats.jsonl.
+// A line of pairs.jsonl is {"prompt": "The sky is", "chosen": " blue.", "rejected": " green."}, or
+// has lists of messages, as in chats.jsonl, in place of the three texts.
 //
-// The folder -out holds the checkpoints; its subfolder model is one that transformers loads
-// (AutoModelForCausalLM.from_pretrained). A stopped run continues where it was.
+// The folder -out holds the checkpoints; transformers loads its subfolder model
+// (AutoModelForCausalLM.from_pretrained). A stopped run continues where it stopped.
 package main
 
 import (
@@ -71,7 +72,7 @@ type options struct {
 	epochs, rate                                                    float64
 	block, seed, lora                                               int
 	fourBit                                                         bool
-	on                                                              torch.Device // of the name device
+	on                                                              torch.Device // parsed from device
 }
 
 func main() {
@@ -169,8 +170,8 @@ func execute(ctx context.Context, o options, out io.Writer) error {
 	return err
 }
 
-// train writes a model into the folder trained, and returns what it may continue, or a question that it
-// may answer.
+// train saves the trained model in the folder trained, and returns a prompt for it to continue or a
+// question for it to answer.
 func train(ctx context.Context, o options, trained string, out io.Writer) (prompt, question string, err error) {
 	if o.on, err = torch.ParseDevice(o.device); err != nil {
 		return "", "", run.Usage(err)
@@ -183,11 +184,11 @@ func train(ctx context.Context, o options, trained string, out io.Writer) (promp
 		if preferences, err = chat.ReadPreferencesFile(o.preferences); err == nil && len(preferences) > 0 {
 			p := preferences[0].Prompt
 			prompt = p.Text
-			_, question = said([]chat.Conversation{{Messages: p.Messages}})
+			_, question = messagesOf([]chat.Conversation{{Messages: p.Messages}})
 		}
 	case o.chats != "":
 		if chats, err = chat.ReadFile(o.chats); err == nil {
-			texts, question = said(chats)
+			texts, question = messagesOf(chats)
 		}
 	default:
 		prompt = "I"
@@ -203,16 +204,16 @@ func train(ctx context.Context, o options, trained string, out io.Writer) (promp
 	}
 	switch {
 	case o.preferences != "":
-		err = prefer(ctx, o, lm, preferences, out)
+		err = trainPreferences(ctx, o, lm, preferences, out)
 	case o.chats != "":
 		var samples []causallm.Sample
 		if samples, err = encodeChats(lm, chats); err == nil {
-			err = guess(ctx, o, lm, samples, "conversations", out)
+			err = trainNextToken(ctx, o, lm, samples, "conversations", out)
 		}
 	default:
 		var samples []causallm.Sample
 		if samples, err = encode(ctx, lm, texts, o.block); err == nil {
-			err = guess(ctx, o, lm, samples, fmt.Sprintf("blocks of %d tokens", o.block), out)
+			err = trainNextToken(ctx, o, lm, samples, fmt.Sprintf("blocks of %d tokens", o.block), out)
 		}
 	}
 	if err != nil {
@@ -221,9 +222,9 @@ func train(ctx context.Context, o options, trained string, out io.Writer) (promp
 	return prompt, question, lm.Save(trained)
 }
 
-// guess learns to guess each next word.
-func guess(ctx context.Context, o options, lm *auto.CausalLanguageModel, samples []causallm.Sample, what string,
-	out io.Writer) error {
+// trainNextToken trains the model to predict the next token.
+func trainNextToken(ctx context.Context, o options, lm *auto.CausalLanguageModel, samples []causallm.Sample,
+	what string, out io.Writer) error {
 	best, held, err := fit(ctx, o, lm.Task(), samples, what)
 	if err == nil {
 		fmt.Fprintf(out, "perplexity of the %d %s that were held out: %.1f\n", held, strings.Fields(what)[0],
@@ -232,8 +233,8 @@ func guess(ctx context.Context, o options, lm *auto.CausalLanguageModel, samples
 	return err
 }
 
-// prefer learns which answers are better.
-func prefer(ctx context.Context, o options, lm *auto.CausalLanguageModel, preferences []chat.Preference,
+// trainPreferences trains the model on preferences (DPO).
+func trainPreferences(ctx context.Context, o options, lm *auto.CausalLanguageModel, preferences []chat.Preference,
 	out io.Writer) error {
 	if err := giveTemplate(lm, slices.ContainsFunc(preferences, chat.Preference.IsChat)); err != nil {
 		return err
@@ -258,8 +259,8 @@ func prefer(ctx context.Context, o options, lm *auto.CausalLanguageModel, prefer
 	return err
 }
 
-// fit trains on samples but for the first ones, which are held out, and returns what the best evaluation
-// of these gave.
+// fit holds out the first samples, trains on the others, and returns the metrics of the best
+// evaluation and the number of held-out samples.
 func fit[S, B any](ctx context.Context, o options, task engine.Task[S, B], samples []S, what string) (
 	best trainer.Metrics, held int, err error) {
 	held = max(1, len(samples)/20)
@@ -282,7 +283,8 @@ func fit[S, B any](ctx context.Context, o options, task engine.Task[S, B], sampl
 	return result.Best.Metrics, held, nil
 }
 
-// model is the one to fine-tune, or a small one with a vocabulary of the texts.
+// model loads the model to fine-tune, or creates a small one with a vocabulary learned from the
+// texts.
 func model(ctx context.Context, o options, texts []string) (*auto.CausalLanguageModel, error) {
 	if o.model != "" {
 		how := auto.Options{}
@@ -305,13 +307,13 @@ func model(ctx context.Context, o options, texts []string) (*auto.CausalLanguage
 		HiddenSize: 128, NumLayers: 4, NumHeads: 4, EOSTokenIDs: []int64{end}}, tok)
 }
 
-// template is for models that have none: a line with the role, and what is said below it. What is
-// between the tags of generation is learned.
+// template is for models without a chat template: a line with the role, then the content. The loss
+// is computed only on text between the generation tags.
 const template = `{% for m in messages %}{{ m.role + '\n' }}{% if m.role == 'assistant' %}` +
 	`{% generation %}{{ m.content + '<|endoftext|>' }}{% endgeneration %}{% else %}{{ m.content }}{% endif %}{{ '\n' }}` +
 	`{% endfor %}{% if add_generation_prompt %}{{ 'assistant\n' }}{% endif %}`
 
-// giveTemplate gives a model the program's template if it needs one and has none.
+// giveTemplate sets the program's template if the model needs one and has none.
 func giveTemplate(lm *auto.CausalLanguageModel, needed bool) (err error) {
 	if lm.ChatTemplate != nil || !needed {
 		return nil
@@ -324,7 +326,7 @@ func giveTemplate(lm *auto.CausalLanguageModel, needed bool) (err error) {
 	return err
 }
 
-// encodeChats makes a sample of each conversation.
+// encodeChats encodes each conversation as a sample.
 func encodeChats(lm *auto.CausalLanguageModel, chats []chat.Conversation) (samples []causallm.Sample, err error) {
 	if err := giveTemplate(lm, true); err != nil {
 		return nil, err
@@ -339,8 +341,8 @@ func encodeChats(lm *auto.CausalLanguageModel, chats []chat.Conversation) (sampl
 	return samples, nil
 }
 
-// said is all that is said, and the first question of a user.
-func said(chats []chat.Conversation) (texts []string, question string) {
+// messagesOf returns the roles and contents of all messages, and the first message of a user.
+func messagesOf(chats []chat.Conversation) (texts []string, question string) {
 	for _, c := range chats {
 		for _, m := range c.Messages {
 			texts = append(texts, m.Role(), m.Content())
@@ -352,7 +354,7 @@ func said(chats []chat.Conversation) (texts []string, question string) {
 	return texts, question
 }
 
-// encode cuts blocks of the texts, each with its end behind it.
+// encode joins the texts, each followed by an end-of-text token, and cuts them into blocks.
 func encode(ctx context.Context, lm *auto.CausalLanguageModel, texts []string, size int) ([]causallm.Sample, error) {
 	inputs := make([]text.Input, len(texts))
 	for i, s := range texts {
@@ -370,7 +372,7 @@ func encode(ctx context.Context, lm *auto.CausalLanguageModel, texts []string, s
 	return causallm.Blocks(ids, size)
 }
 
-// read returns the lines of a file that are not empty; without a name, the messages that are no spam.
+// read returns the nonempty lines of a file, or without a path the messages that are not spam.
 func read(path string) (texts []string, err error) {
 	if path == "" {
 		messages, err := sms.Messages()

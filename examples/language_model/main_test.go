@@ -19,8 +19,8 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m))
 }
 
-// TestLearnsToCount: texts whose next word is certain are learnt, and written; a second run writes with
-// the model of the first, which is fine-tuned in a third.
+// TestLearnsToCount trains on texts whose next word is certain and generates them. A second run
+// generates with the model of the first, and a third fine-tunes it.
 func TestLearnsToCount(t *testing.T) {
 	testenv.RequireTorch(t)
 	dir := t.TempDir()
@@ -62,7 +62,7 @@ func TestLearnsToCount(t *testing.T) {
 	assert.Less(t, perplexity, 10.0, "beside weights in four bits")
 }
 
-// TestLearnsToAnswer: what an assistant says in conversations is learnt, and a second run answers.
+// TestLearnsToAnswer trains on the assistant's replies in conversations; a second run answers.
 func TestLearnsToAnswer(t *testing.T) {
 	testenv.RequireTorch(t)
 	dir := t.TempDir()

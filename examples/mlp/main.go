@@ -1,5 +1,5 @@
 // Command mlp trains a small network to tell whether a point is inside a circle. It is a complete
-// program with every step written out.
+// program with every step spelled out.
 package main
 
 import (
@@ -56,8 +56,8 @@ func train(ctx context.Context, name string) error {
 	return nil
 }
 
-// points are n points of a square, and whether they are inside the circle; point i depends on the
-// seed and i alone.
+// points returns n random points of a square, labeled by whether they are inside the circle. Point
+// i depends only on the seed and i.
 func points(seed uint64, n int) data.Dataset[data.Example] {
 	return data.Func(n, func(i int) (data.Example, error) {
 		r := rand.New(rand.NewPCG(seed, uint64(i)))

@@ -24,7 +24,7 @@ func TestReaches95Percent(t *testing.T) {
 	}
 }
 
-// TestHelp runs the program itself, since the flag package ends the process behind -h.
+// TestHelp runs the program in a process, because the flag package exits on -h.
 func TestHelp(t *testing.T) {
 	if os.Getenv("MLP_HELP") != "" {
 		os.Args = []string{"mlp", "-h"}

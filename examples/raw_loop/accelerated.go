@@ -15,10 +15,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// accelerated is the loop of bare.go with Accelerate's changes, a transcription of raw_loop.py; the
-// comments at the right are the Python of the lines that differ. The accelerator knows the device,
-// the precision and which processes train together: started by itself the program is one process,
-// and
+// accelerated is the loop of bare.go with Accelerate's changes, a translation of raw_loop.py. The
+// comments contain the Python code of the lines that differ. The accelerator knows the device, the
+// precision and which processes train together: started directly the program is one process, and
 //
 //	gotrainer launch -n 2 ./raw_loop -accelerate
 //
@@ -28,7 +27,7 @@ func accelerated(ctx context.Context, o options, p *parts) error {
 	if err != nil {
 		return err
 	}
-	// at the end everybody has waited for everybody
+	// all processes have already waited for each other
 	defer func() { _ = group.Close() }()
 	// accelerator = Accelerator(mixed_precision="bf16")
 	settings, err := accelerate.Environment(o.device == "cpu")
@@ -64,7 +63,7 @@ func accelerated(ctx context.Context, o options, p *parts) error {
 	}
 	optimizer := acc.PrepareOptimizer(optim.NewAdamW(nn.Params(model), optim.AdamW{Implementation: optim.ForLoop}),
 		o.rate)
-	batches := (len(p.train) + 7) / 8 // of all processes together: the prepared schedule moves once for each
+	batches := (len(p.train) + 7) / 8 // over all processes: the prepared schedule steps once for each
 	steps := o.epochs * batches
 	scheduler, err := acc.PrepareSchedule(optimizer, lr.Linear{}, steps)
 	if err != nil {

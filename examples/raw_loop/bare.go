@@ -11,7 +11,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// bare is the course's loop. The comments at the right are its Python.
+// bare is the course's loop. The comments contain its Python code.
 func bare(ctx context.Context, o options, p *parts) error {
 	model := p.model
 	// train_dataloader = DataLoader(train, shuffle=True, batch_size=8, collate_fn=data_collator)
@@ -48,8 +48,8 @@ func bare(ctx context.Context, o options, p *parts) error {
 			if err != nil {
 				return err
 			}
-			if err := torch.Try(func() { // errors of tensors are panics; Try returns them
-				torch.Scope(func() { // what is made in here is freed at its end
+			if err := torch.Try(func() { // tensor operations panic on errors; Try returns them
+				torch.Scope(func() { // tensors created in here are freed at its end
 					// batch = {k: v.to(device) for k, v in batch.items()}
 					loss := p.loss(model, batch, device)      // outputs = model(**batch); loss = outputs.loss
 					loss.Backward()                           // loss.backward()

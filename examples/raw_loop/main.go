@@ -1,6 +1,6 @@
 // Command raw_loop trains a BERT classifier without a trainer: the bare loop of the Hugging Face
 // course's chapter 3, which follows the Python line by line (bare.go), and the same loop with the
-// few lines that Accelerate changes (accelerated.go), which add mixed precision.
+// few lines that Accelerate changes (accelerated.go), which adds mixed precision.
 //
 //	# Spam among text messages, with a small random BERT.
 //	go run ./examples/raw_loop
@@ -34,7 +34,7 @@ type options struct {
 	seed              uint64
 }
 
-// usage is what -h prints before the flags.
+// usage is printed by -h before the list of flags.
 const usage = `Usage: raw_loop [flags]
 
 Trains a BERT classifier without a trainer: a bare loop, or with -accelerate the

@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	os.Exit(testenv.Run(m))
 }
 
-// printed runs the command and returns what it printed.
+// printed runs the command and returns its output.
 func printed(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	o, err := parse(args)
@@ -51,8 +51,8 @@ func mrpc(t *testing.T) string {
 	return dir
 }
 
-// TestBothLoopsPrintTheSameNumbers: in float32 Accelerate changes lines of the program and no bit
-// of what it computes.
+// TestBothLoopsPrintTheSameNumbers tests that in float32 the accelerated loop computes bitwise the
+// same as the bare one.
 func TestBothLoopsPrintTheSameNumbers(t *testing.T) {
 	testenv.RequireTorch(t)
 	dir := mrpc(t)
@@ -77,8 +77,8 @@ func TestBothLoopsPrintTheSameNumbers(t *testing.T) {
 	}
 }
 
-// TestTokenizerThatPadsIsNotObeyed: a tokenizer.json may ask for a fixed length, and a sample has
-// no mask that would hide the padding from the model.
+// TestTokenizerThatPadsIsNotObeyed tests that the program ignores the padding of a tokenizer.json:
+// a sample has no mask that would hide the padding from the model.
 func TestTokenizerThatPadsIsNotObeyed(t *testing.T) {
 	testenv.RequireTorch(t)
 	o, err := parse([]string{"-data", mrpc(t)})
@@ -100,7 +100,7 @@ func TestTokenizerThatPadsIsNotObeyed(t *testing.T) {
 	assert.Equal(t, want.valid, got.valid)
 }
 
-// TestFindsSpam is one epoch of the default: it must beat answering ham always.
+// TestFindsSpam trains two epochs of the default task, which must beat always answering ham.
 func TestFindsSpam(t *testing.T) {
 	testenv.RequireTorch(t)
 	if testing.Short() {

@@ -20,14 +20,14 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// parts are what a loop begins with.
+// parts holds the model and data of a loop.
 type parts struct {
 	model        *bert.Classifier
 	collate      func([]bert.Sample) (bert.Batch, error) // DataCollatorWithPadding
 	train, valid data.Slice[bert.Sample]
 }
 
-// labelled is a text, or a pair, with its class.
+// labelled is a text or a pair of texts, with its class.
 type labelled struct {
 	input text.Input
 	class int
@@ -43,7 +43,7 @@ func prepare(ctx context.Context, o options) (*parts, error) {
 		return nil, err
 	}
 	limit := min(o.maxLength, int(model.Limits().MaxLength))
-	if tokenizer, err = tokenizer.WithPadding(nil); err != nil { // collate pads, and masks what it adds
+	if tokenizer, err = tokenizer.WithPadding(nil); err != nil { // collate pads, and masks the padding
 		return nil, err
 	}
 	if tokenizer, err = tokenizer.WithTruncation(&text.Truncation{MaxLength: limit}); err != nil {
@@ -68,7 +68,7 @@ func prepare(ctx context.Context, o options) (*parts, error) {
 	return p, err
 }
 
-// texts reads MRPC, or sets aside 15 % of the SMS Spam Collection.
+// texts reads MRPC, or the SMS Spam Collection, of which it holds out 15 %.
 func texts(ctx context.Context, o options) (train, valid data.Dataset[labelled], err error) {
 	if o.data == "" {
 		messages, err := sms.Messages()
@@ -91,7 +91,8 @@ func texts(ctx context.Context, o options) (train, valid data.Dataset[labelled],
 	return data.Map(mrpc.Train, pair), data.Map(mrpc.Validation, pair), nil
 }
 
-// modelOf loads the model, or makes a small one for a vocabulary of the training texts.
+// modelOf loads the model, or creates a small one with a vocabulary learned from the training
+// texts.
 func modelOf(o options, train data.Dataset[labelled]) (*text.Tokenizer, *bert.Classifier, error) {
 	torch.ManualSeed(o.seed)
 	if o.model != "" {
@@ -131,8 +132,8 @@ func (p *parts) loss(m *bert.Classifier, b bert.Batch, device torch.Device) torc
 	return m.Head().Loss(p.forward(m, b, device), labels)
 }
 
-// shuffle is the order of DataLoader(shuffle=True): when a pass begins, the default generator gives
-// a seed for workers, and another for the permutation.
+// shuffle gives the order of DataLoader(shuffle=True): at the start of a pass the default generator
+// draws a seed for the workers, then one for the permutation.
 func shuffle(_, n int) []int {
 	draw := func() int64 {
 		seed := torch.TensorOptions{DType: torch.Int64}.Empty()
@@ -148,7 +149,7 @@ func header(o options, p *parts, batches, steps int) {
 		len(p.valid), batches, steps)
 }
 
-// report prints the loss of every hundredth update, with all of its digits.
+// report prints the loss of every hundredth update, in full precision.
 func report(bar *progress.Bar, update int, loss torch.Tensor) {
 	if update%100 == 0 {
 		bar.Println(os.Stdout, "update", update, "loss", digits(loss.Item()))
@@ -156,7 +157,7 @@ func report(bar *progress.Bar, update int, loss torch.Tensor) {
 	bar.Update(1)
 }
 
-// digits writes a number that is not tiny as Python does: 1.0, not 1.
+// digits formats a number as Python does (1.0, not 1), except for very small or large ones.
 func digits(v float64) string {
 	text := strconv.FormatFloat(v, 'f', -1, 64)
 	if !strings.Contains(text, ".") {
@@ -165,7 +166,7 @@ func digits(v float64) string {
 	return text
 }
 
-// scores are what evaluate.load("glue", "mrpc") computes.
+// scores holds the metrics of evaluate.load("glue", "mrpc").
 type scores struct {
 	accuracy metrics.Accuracy[int]
 	f1       metrics.F1

@@ -11,9 +11,9 @@
 //
 // The model is a folder or a name on the Hub (docs/models.md), the task comes from the Hub, or from
 // --dataset_name: a folder of its TSV, Parquet or CSV files. Every argument of
-// transformers.TrainingArguments is a flag (docs/training-arguments.md); one that means nothing
-// here is refused. The output folder holds what run_glue.py writes: checkpoints, the model with its
-// tokenizer, train_results.json, eval_results.json, all_results.json, trainer_state.json and
+// transformers.TrainingArguments is a flag (docs/training-arguments.md); those that have no meaning
+// here are rejected. The output folder holds what run_glue.py writes: checkpoints, the model with
+// its tokenizer, train_results.json, eval_results.json, all_results.json, trainer_state.json and
 // predict_results_TASK.txt.
 package main
 
@@ -61,16 +61,16 @@ type dataArguments struct {
 	Overwrite  bool   `name:"overwrite_output_dir" help:"Delete an earlier run in the output folder."`
 }
 
-// program is one call of the command.
+// program is one run of the command.
 type program struct {
 	modelArguments
 	dataArguments
 	args arguments.TrainingArguments
 
-	main    bool // this is the process that writes
+	main    bool // this process writes the files
 	set     *glue.Set
 	model   *auto.SequenceClassifier
-	classes []int64 // of the model, for the labels of the task
+	classes []int64 // the model's class for each label of the task
 	step    *classify.Step
 	trainer *trainer.Trainer[classify.Sample, classify.Batch]
 }
@@ -134,8 +134,8 @@ func (p *program) load(ctx context.Context) (err error) {
 	return nil
 }
 
-// labels are the names of the model's classes, and the class of each label of the task: a model that
-// knows the task's labels in another order keeps its own, since its weights have it.
+// labels returns the names of the model's classes, and the class of each label of the task. A model
+// with the task's labels in another order keeps its order, since its weights depend on it.
 func labels(dir string, task []string) (names []string, classes []int64, err error) {
 	own, same := make([]int64, len(task)), make([]int64, len(task))
 	for i := range same {
@@ -143,7 +143,7 @@ func labels(dir string, task []string) (names []string, classes []int64, err err
 	}
 	d, err := pretrained.ReadConfig(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return task, same, nil // loading says what is missing
+		return task, same, nil // loading the model reports what is missing
 	}
 	if err != nil {
 		return nil, nil, err
@@ -163,7 +163,7 @@ func labels(dir string, task []string) (names []string, classes []int64, err err
 	return head.ID2Label, own, nil
 }
 
-// prepare makes the trainer.
+// prepare creates the trainer.
 func (p *program) prepare(group *dist.Group) error {
 	if p.model.Tokenizer == nil {
 		return fmt.Errorf("%s has no tokenizer; want tokenizer.json or vocab.txt next to the weights", p.Name)
@@ -200,7 +200,7 @@ func (p *program) prepare(group *dist.Group) error {
 	return err
 }
 
-// samples are the first examples of a part, tokenized.
+// samples tokenizes the first examples of a part, up to the limit.
 func (p *program) samples(ctx context.Context, what string, examples data.Dataset[glue.Example], limit *int) (
 	data.Slice[classify.Sample], error) {
 	if examples == nil {
@@ -213,7 +213,7 @@ func (p *program) samples(ctx context.Context, what string, examples data.Datase
 	return list, err
 }
 
-// sample makes token ids of an example.
+// sample tokenizes an example.
 func (p *program) sample(e glue.Example) (classify.Sample, error) {
 	in := text.Single(e.A)
 	if p.set.Task.Pairs() {
@@ -265,7 +265,7 @@ func (p *program) train(ctx context.Context) error {
 	return p.trainer.SaveState()
 }
 
-// output is the folder of the run.
+// output returns the path of a file in the run's folder.
 func (p *program) output(name string) string {
 	if p.args.OutputDir == "" {
 		return filepath.Join("trainer_output", name)
@@ -273,7 +273,7 @@ func (p *program) output(name string) string {
 	return filepath.Join(p.args.OutputDir, name)
 }
 
-// save writes model and tokenizer into the output folder; of several processes the main one does.
+// save writes model and tokenizer into the output folder, on the main process only.
 func (p *program) save() error {
 	if !p.main {
 		return nil
@@ -281,14 +281,14 @@ func (p *program) save() error {
 	return p.model.Save(p.output(""))
 }
 
-// part is a set of examples, and what its names and files end with.
+// part is a set of examples, and the suffix of its metrics and files.
 type part struct {
 	suffix   string
 	examples data.Dataset[glue.Example]
 }
 
-// parts are those of a task, in an order that is the same for all processes; only MNLI has the
-// mismatched one.
+// parts returns the parts of a task in the same order on all processes. Only MNLI has a mismatched
+// part.
 func parts(examples, mismatched data.Dataset[glue.Example]) []part {
 	all := []part{{"", examples}}
 	if mismatched != nil {
@@ -320,7 +320,7 @@ func (p *program) evaluate(ctx context.Context) error {
 	return p.trainer.SaveMetrics("eval", all)
 }
 
-// predict writes predict_results_TASK.txt: a line for each example of the test set.
+// predict writes predict_results_TASK.txt, with a line for each example of the test set.
 func (p *program) predict(ctx context.Context) error {
 	if !p.args.DoPredict {
 		return nil
@@ -347,7 +347,8 @@ func (p *program) predict(ctx context.Context) error {
 	return nil
 }
 
-// predictions are the lines of the file: numbers of STS-B with three digits, else names of classes.
+// predictions returns the content of that file: numbers with three decimals for STS-B, otherwise
+// names of classes.
 func (p *program) predictions() string {
 	var b strings.Builder
 	b.WriteString("index\tprediction\n")

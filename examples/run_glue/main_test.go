@@ -26,11 +26,11 @@ func write(t *testing.T, path, content string) {
 	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
-// base is a folder with a tiny BERT of random weights and its vocabulary.
+// base returns a folder with a tiny BERT of random weights and its vocabulary.
 func base(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	torch.ManualSeed(3) // not every start learns the task in 40 updates
+	torch.ManualSeed(3) // with some seeds the model does not learn the task in 40 updates
 	m, err := bert.NewClassifier(bert.Config{VocabSize: 9, HiddenSize: 32, NumLayers: 1, NumHeads: 2,
 		IntermediateSize: 32, MaxPositions: 32})
 	require.NoError(t, err)
@@ -39,7 +39,7 @@ func base(t *testing.T) string {
 	return dir
 }
 
-// mrpc is a folder of GLUE's files: sentences are equivalent if they are equal.
+// mrpc returns a folder with GLUE's files, in which sentences are equivalent if they are equal.
 func mrpc(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -59,7 +59,8 @@ func mrpc(t *testing.T) string {
 	return dir
 }
 
-// TestTheGuidesCommand is the command of the Trainer guide with a tiny model, and do_predict.
+// TestTheGuidesCommand runs the command of the Trainer guide with a tiny model, and with
+// do_predict.
 func TestTheGuidesCommand(t *testing.T) {
 	testenv.RequireTorch(t)
 	out := filepath.Join(t.TempDir(), "mrpc")
@@ -91,7 +92,8 @@ func TestTheGuidesCommand(t *testing.T) {
 	assert.NotNil(t, again.Tokenizer)
 }
 
-// TestAFileInPlaceOfFlags: the same names in YAML, evaluating alone; and a regression.
+// TestAFileInPlaceOfFlags reads the arguments from YAML, for evaluation only, and for a regression
+// task.
 func TestAFileInPlaceOfFlags(t *testing.T) {
 	testenv.RequireTorch(t)
 	dir := t.TempDir()
@@ -117,7 +119,8 @@ func TestAFileInPlaceOfFlags(t *testing.T) {
 	assert.Regexp(t, `^index\tprediction\n0\t-?\d\.\d{3}\n1\t`, string(text))
 }
 
-// A model that knows the labels of the task in another order: its weights have that order.
+// A model with the labels of the task in another order keeps its order, on which its weights
+// depend.
 func TestAModelKeepsTheOrderOfItsLabels(t *testing.T) {
 	testenv.RequireTorch(t)
 	model, out := base(t), filepath.Join(t.TempDir(), "new", "out")
@@ -154,7 +157,7 @@ func TestLabelsOfAnotherTaskAreIgnored(t *testing.T) {
 	}
 }
 
-// turn exchanges the two classes of a saved model.
+// turn swaps the two classes of a saved model.
 func turn(t *testing.T, dir string) {
 	t.Helper()
 	config := filepath.Join(dir, "config.json")

@@ -1,6 +1,6 @@
-// Command transfer_learning fine-tunes a ResNet-18 on pictures with one folder per class, as the
-// picture examples of pytorch-accelerated do (pytorch_tutorial_finetune.py, pets_finetune.py):
-// first a new head on a frozen network, then the whole of it.
+// Command transfer_learning fine-tunes a ResNet-18 on images with one folder per class, as the
+// image examples of pytorch-accelerated do (pytorch_tutorial_finetune.py, pets_finetune.py): first
+// a new head on a frozen network, then all of it.
 //
 //	# Three kinds of shapes, which it draws, from random weights: seconds.
 //	go run ./examples/transfer_learning
@@ -8,7 +8,7 @@
 //	go run ./examples/transfer_learning -data hymenoptera_data -weights resnet18-f37072fd.pth \
 //	    -size 224 -lr 0.01
 //
-// The data has a folder train and a folder val, each with one folder of pictures per class.
+// The data has a folder train and a folder val, each with one folder of images per class.
 package main
 
 import (
@@ -36,7 +36,7 @@ import (
 	"github.com/gotrainer/gotrainer/vision/transforms"
 )
 
-// seed is the one that pytorch-accelerated sets by itself.
+// seed is the one that pytorch-accelerated sets by default.
 const seed = 42
 
 type options struct {
@@ -84,7 +84,7 @@ func main() {
 	})
 }
 
-// execute trains and returns the history of both runs.
+// execute trains, and returns the history of both runs.
 func execute(ctx context.Context, o options, out io.Writer) (pa.RunHistory, error) {
 	device, err := torch.ParseDevice(o.device)
 	if err != nil {
@@ -170,8 +170,8 @@ func execute(ctx context.Context, o options, out io.Writer) (pa.RunHistory, erro
 	return history, err
 }
 
-// pictures are the samples of a folder of a folder for each class: datasets.ImageFolder(dir,
-// transform).
+// pictures returns the samples and classes of a folder with one folder per class, like
+// datasets.ImageFolder(dir, transform).
 func pictures(dir string, transform transforms.Compose) (data.Dataset[pa.Sample], []string, error) {
 	files, err := folder.Images(dir)
 	if err != nil {

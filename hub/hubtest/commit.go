@@ -53,7 +53,7 @@ func (s *Server) postCommit(c *call, r *repo, branch string) {
 	})
 }
 
-// commitLine is the value of a line of a commit: of the header, or of a change.
+// commitLine is the value of a line of a commit: the header or a change.
 type commitLine struct {
 	Summary, Description, ParentCommit string
 	Path, Content, Encoding            string
@@ -61,7 +61,8 @@ type commitLine struct {
 	Size                               int64
 }
 
-// change does one of a commit's changes to the files of a branch; an error refuses the commit.
+// change applies one change of a commit to the files of a branch. If it returns an error, the
+// commit is refused.
 type change func(files map[string]file) error
 
 // readCommit reads the lines of a commit.
@@ -95,7 +96,7 @@ func (s *Server) readCommit(body io.Reader) (head commitLine, changes []change, 
 	}
 }
 
-// change is what a line of a commit asks for.
+// change returns the change that a line of a commit requests.
 func (s *Server) change(key string, v commitLine) (change, error) {
 	switch key {
 	case "file":

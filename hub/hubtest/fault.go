@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// Fault makes requests go wrong. The first group of fields says which; the second what happens to
-// them.
+// Fault makes requests fail. The first group of fields selects the requests; the others say what
+// happens to them.
 type Fault struct {
 	Method string // "" means any
-	Path   string // part of the path as it was sent, with its escapes; "" means any
+	Path   string // substring of the path as it was sent, with its escapes; "" means any
 	CDN    bool   // requests to the content delivery network instead of those to the Hub
-	Skip   int    // so many matching requests pass first
-	Times  int    // how many requests it hits; zero means 1, a negative number all that follow
+	Skip   int    // number of matching requests that pass first
+	Times  int    // number of requests it affects; zero means 1, a negative number all that follow
 
 	Delay       time.Duration // before anything is answered
 	Status      int           // answered instead of the real thing
 	Header      http.Header   // added to the answer: Retry-After, RateLimit, a false X-Linked-Etag
-	DropAfter   int64         // the connection breaks after so many bytes of the body; zero means never
+	DropAfter   int64         // the connection breaks after this many bytes of the body; zero means never
 	Corrupt     bool          // a bit of the body's first byte is flipped
 	LoseAnswer  bool          // the request is carried out, and the connection breaks before its answer is sent
-	IgnoreRange bool          // the whole file is sent though a part was asked for
+	IgnoreRange bool          // the whole file is sent even if a range was requested
 
 	Instead http.HandlerFunc // answers instead of the server
 }
@@ -32,7 +32,7 @@ type fault struct {
 	left int
 }
 
-// Inject adds a fault. When several match a request the one injected first hits it.
+// Inject adds a fault. If several match a request, the first one injected applies.
 func (s *Server) Inject(f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,7 +49,7 @@ func (s *Server) ClearFaults() {
 	s.faults = nil
 }
 
-// takeFault returns the fault that hits a request. s.mu is held.
+// takeFault returns the fault that applies to a request, or nil. s.mu is held.
 func (s *Server) takeFault(r *http.Request, cdn bool) *fault {
 	for _, f := range s.faults {
 		if f.left == 0 || f.CDN != cdn || f.Method != "" && f.Method != r.Method ||
@@ -71,7 +71,7 @@ func (s *Server) takeFault(r *http.Request, cdn bool) *fault {
 	return nil
 }
 
-// refuse answers with the fault's status.
+// refuse responds with the fault's status.
 func (f *fault) refuse(w http.ResponseWriter) {
 	w.Header().Set("X-Error-Message", "this failure was asked for")
 	w.WriteHeader(f.Status)
@@ -87,7 +87,7 @@ func (a *answer) WriteHeader(status int) {
 			a.Header()[http.CanonicalHeaderKey(k)] = v
 		}
 		if a.fault.LoseAnswer {
-			return // the handler's bytes are swallowed below
+			return // Write discards the handler's bytes
 		}
 	}
 	a.ResponseWriter.WriteHeader(status)
@@ -120,7 +120,7 @@ func (a *answer) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// RetryAfter is the header of an answer that asks to wait.
+// RetryAfter returns the header of a response that asks to wait.
 func RetryAfter(seconds int) http.Header {
 	return http.Header{"Retry-After": {strconv.Itoa(seconds)}}
 }

@@ -63,7 +63,7 @@ func (s *Server) resolveFile(c *call, r *repo, revision, name string) {
 		signature := url.Values{"X-Amz-Signature": {f.sha256[:16]}, "X-Amz-Expires": {"3600"}}
 		h.Set("X-Linked-Etag", `"`+f.sha256+`"`)
 		h.Set("X-Linked-Size", strconv.FormatInt(f.size, 10))
-		h.Set("ETag", `"`+f.oid+`"`) // of the pointer: not what a client should keep
+		h.Set("ETag", `"`+f.oid+`"`) // of the LFS pointer, which clients must not use
 		h.Set("Location", s.CDNURL+"/objects/"+f.sha256+"?"+signature.Encode())
 		c.w.WriteHeader(http.StatusFound)
 	default:
@@ -73,13 +73,12 @@ func (s *Server) resolveFile(c *call, r *repo, revision, name string) {
 	}
 }
 
-// serveCDN is the server that large files come from and go to. Its addresses are signed; it wants
-// no token.
+// serveCDN serves and receives large files. Its addresses are signed, and it refuses tokens.
 func (s *Server) serveCDN(w http.ResponseWriter, r *http.Request) {
 	verb, name, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	switch {
 	case r.Header.Get("Authorization") != "":
-		http.Error(w, "Only one auth mechanism allowed", http.StatusBadRequest) // as S3 answers
+		http.Error(w, "Only one auth mechanism allowed", http.StatusBadRequest) // as S3 responds
 	case r.URL.Query().Get("X-Amz-Signature") == "":
 		http.Error(w, "AccessDenied", http.StatusForbidden)
 	case verb == "objects" && (r.Method == "GET" || r.Method == "HEAD"):
@@ -107,7 +106,7 @@ func (s *Server) sendObject(w http.ResponseWriter, r *http.Request, sha string) 
 		return
 	}
 	defer f.Close()
-	w.Header().Set("ETag", `"md5-of-the-cdn-`+sha[:8]+`"`) // unlike the Hub's
+	w.Header().Set("ETag", `"md5-of-the-cdn-`+sha[:8]+`"`) // differs from the Hub's, as in reality
 	w.Header().Set("Content-Type", "application/octet-stream")
 	http.ServeContent(w, r, "", time.Time{}, f)
 }

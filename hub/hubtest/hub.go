@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// call is a request to the Hub, taken apart.
+// call is a parsed request to the Hub.
 type call struct {
 	*http.Request
 	w    http.ResponseWriter
@@ -16,7 +16,7 @@ type call struct {
 	path []string // unescaped segments
 }
 
-// serveHub answers what is sent to the endpoint.
+// serveHub handles requests to the endpoint.
 func (s *Server) serveHub(w http.ResponseWriter, r *http.Request) {
 	c := &call{Request: r, w: w}
 	for segment := range strings.SplitSeq(strings.Trim(r.URL.EscapedPath(), "/"), "/") {
@@ -56,7 +56,7 @@ func (c *call) is(method string, path ...string) bool {
 	return c.Method == method && len(c.path) == len(path) && strings.Join(c.path, "/") == strings.Join(path, "/")
 }
 
-// reply answers with JSON.
+// reply sends a JSON response.
 func (c *call) reply(status int, value any) {
 	c.w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	c.w.WriteHeader(status)
@@ -65,8 +65,8 @@ func (c *call) reply(status int, value any) {
 	}
 }
 
-// fail answers as the Hub does: the reason in the headers X-Error-Code and X-Error-Message, and in
-// the body.
+// fail sends an error as the Hub does, with the reason in the headers X-Error-Code and
+// X-Error-Message and in the body.
 func (c *call) fail(status int, code, message string) {
 	if code != "" {
 		c.w.Header().Set("X-Error-Code", code)
@@ -76,8 +76,8 @@ func (c *call) fail(status int, code, message string) {
 	c.reply(status, map[string]any{"error": message})
 }
 
-// splitRepo takes a repository's id, of one segment or two, from the front of a path. The next
-// segment tells where it ends.
+// splitRepo splits a repository's id, of one or two segments, from the front of a path. The segment
+// that follows determines where the id ends.
 func (s *Server) splitRepo(path []string) (id string, rest []string) {
 	verbs := " revision tree paths-info refs preupload commit tag branch resolve info "
 	if len(path) >= 2 && !strings.Contains(verbs, " "+path[1]+" ") {
@@ -86,8 +86,8 @@ func (s *Server) splitRepo(path []string) (id string, rest []string) {
 	return path[0], path[1:]
 }
 
-// open finds a repository that the caller may read, or answers that there is none: the Hub does not
-// tell strangers which private ones exist.
+// open finds a repository that the caller may read, or responds that there is none: the Hub does
+// not reveal the existence of private repositories.
 func (s *Server) open(c *call, kind Kind, id string) *repo {
 	s.mu.Lock()
 	r := s.repos[string(kind)+"/"+id]
@@ -109,7 +109,7 @@ func (c *call) may(id string) bool {
 	return c.user != nil && c.user.namespace[namespace]
 }
 
-// mayWrite reports whether the caller may write to a repository, and answers if not.
+// mayWrite reports whether the caller may write to a repository, and sends an error if not.
 func (c *call) mayWrite(id string) bool {
 	switch {
 	case c.user == nil:
@@ -209,5 +209,5 @@ func (s *Server) deleteRepo(c *call) {
 	c.w.WriteHeader(http.StatusOK)
 }
 
-// date is how the Hub writes a time.
+// date formats a time as the Hub does.
 func date(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

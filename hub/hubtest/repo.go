@@ -33,7 +33,7 @@ const (
 	Private Visibility = true
 )
 
-// repo is a repository: commits that never change, and names for them.
+// repo is a repository: immutable commits, and branches and tags that name them.
 type repo struct {
 	kind     Kind
 	id       string
@@ -45,7 +45,7 @@ type repo struct {
 	created  time.Time
 }
 
-// commit is the state of all files at one moment.
+// commit is a state of all files.
 type commit struct {
 	id, parent, title string
 	files             map[string]file
@@ -53,13 +53,13 @@ type commit struct {
 
 // file is a file of a commit: a small one with its content, or a pointer to a large object.
 type file struct {
-	content []byte // of a small file; of a large one the LFS pointer that git would hold
-	oid     string // git's name of content
+	content []byte // of a small file; for a large one, the LFS pointer that git would have
+	oid     string // git's object id of content
 	sha256  string // of a large object; "" for a small file
 	size    int64
 }
 
-// gitOID is the name that git gives to a file.
+// gitOID returns git's object id of a file.
 func gitOID(content []byte) string {
 	h := sha1.New()
 	fmt.Fprintf(h, "blob %d\x00", len(content))
@@ -93,8 +93,7 @@ func (s *Server) create(kind Kind, id string, private bool) *repo {
 	return r
 }
 
-// Gate makes a repository one whose files need the owner's consent: reading them is refused to all
-// who may not write.
+// Gate makes a repository gated: only users with write access can read its files.
 func (s *Server) Gate(kind Kind, id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,8 +101,8 @@ func (s *Server) Gate(kind Kind, id string) {
 }
 
 // Commit adds files to a branch, replacing those of the same names, and returns the new commit's
-// id. What the server's rules call a large file becomes one. It panics if there is no such
-// repository: the test is wrong.
+// id. Large files by the server's rules go to LFS. It panics if there is no such repository, since
+// the test is then wrong.
 func (s *Server) Commit(kind Kind, id, branch string, files map[string][]byte) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -214,7 +213,7 @@ func (r *repo) resolve(revision string) *commit {
 	return nil
 }
 
-// isLarge is the server's rule for what goes to LFS.
+// isLarge reports whether the server stores a file in LFS.
 func (s *Server) isLarge(name string, size int64) bool {
 	return size > 0 && (size >= s.LFSThreshold || strings.HasSuffix(name, ".safetensors") || strings.HasSuffix(name,
 		".bin"))

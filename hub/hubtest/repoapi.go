@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// serveRepoAPI answers /api/models/<id>/... and the same of datasets and spaces.
+// serveRepoAPI handles /api/models/<id>/... and the same for datasets and spaces.
 func (s *Server) serveRepoAPI(c *call, kind Kind, rest []string) {
 	if kind != Model && kind != Dataset && kind != Space {
 		c.fail(http.StatusNotFound, "", "Sorry, we can't find the page you are looking for.")
@@ -55,7 +55,7 @@ func (s *Server) serveRepoAPI(c *call, kind Kind, rest []string) {
 	}
 }
 
-// revision finds a commit, or answers that there is none. s.mu is held.
+// revision finds a commit, or responds that there is none. s.mu is held.
 func (s *Server) revision(c *call, r *repo, name string) *commit {
 	found := r.resolve(name)
 	if found == nil {
@@ -92,7 +92,7 @@ func (s *Server) info(c *call, r *repo, revision string) {
 	})
 }
 
-// treeEntry is a line of a listing.
+// treeEntry returns an entry of a listing.
 func treeEntry(name string, f file) map[string]any {
 	entry := map[string]any{"type": "file", "oid": f.oid, "size": f.size, "path": name}
 	if f.sha256 != "" {
@@ -189,7 +189,7 @@ func (s *Server) refs(c *call, r *repo) {
 		"tags": list(r.tags, "refs/tags/"), "converts": []any{}})
 }
 
-// nameCommit makes and removes tags and branches.
+// nameCommit creates and deletes tags and branches.
 func (s *Server) nameCommit(c *call, r *repo, verb, argument string) {
 	if !c.mayWrite(r.id) {
 		return

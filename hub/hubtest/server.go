@@ -19,14 +19,14 @@ type Server struct {
 	// The fields below may be changed before the first request.
 
 	PageSize      int   // entries on one page of a listing; [New] sets 1000
-	LFSThreshold  int64 // from this size on a file is a large one whatever its name; [New] sets 10 MiB
+	LFSThreshold  int64 // files of at least this size are large regardless of their name; [New] sets 10 MiB
 	PartSize      int64 // larger objects are uploaded in parts of this size; [New] sets 64 MiB
 	MaxCommitBody int64 // a commit with a longer body is refused; [New] sets 1 GiB
 
 	hub, cdn *httptest.Server
 	closing  chan struct{}
 	once     sync.Once
-	dir      string // where objects lie
+	dir      string // folder of the objects
 
 	mu       sync.Mutex
 	users    map[string]*user // by token
@@ -38,21 +38,21 @@ type Server struct {
 	serial   int
 }
 
-// user is who a token belongs to.
+// user is the owner of a token.
 type user struct {
 	name      string
 	readOnly  bool
-	namespace map[string]bool // where the user may write
+	namespace map[string]bool // namespaces to which the user may write
 }
 
-// Request is what the server remembers of a request.
+// Request is the server's record of a request.
 type Request struct {
 	Method     string
 	Path       string // as it was sent, with its escapes; without the query
 	CDN        bool   // it went to the content delivery network
 	Authorized bool   // it carried an Authorization header
 	Range      string // the Range header
-	Status     int    // what was answered; 0 when the connection was broken before
+	Status     int    // status of the response; 0 if the connection broke before
 }
 
 func (r Request) String() string {
@@ -81,13 +81,14 @@ func New() (*Server, error) {
 	}
 	s.hub = httptest.NewServer(s.recorded(false, s.serveHub))
 	s.cdn = httptest.NewServer(s.recorded(true, s.serveCDN))
-	// Another name than the Hub's, not another port alone: clients tell by the name to whom a token
-	// may go.
+	// A different host name than the Hub's, not only a different port, since clients decide by the
+	// host name which server gets the token.
 	s.URL, s.CDNURL = s.hub.URL, strings.Replace(s.cdn.URL, "127.0.0.1", "localhost", 1)
 	return s, nil
 }
 
-// Close stops the server, breaks what is under way and removes its folder. It may be called twice.
+// Close stops the server, breaks requests in progress and removes its folder. It may be called
+// twice.
 func (s *Server) Close() {
 	s.once.Do(s.close)
 }
@@ -101,13 +102,13 @@ func (s *Server) close() {
 	os.RemoveAll(s.dir)
 }
 
-// AddUser makes a token known. Its user may write to repositories of the user's own name and of the
-// organizations.
+// AddUser adds a user with a token. The user may write to repositories in the user's own namespace
+// and in those of the organizations.
 func (s *Server) AddUser(name, token string, organizations ...string) {
 	s.addUser(name, token, false, organizations)
 }
 
-// AddReader makes a token known that may read what the user may read, and write nothing.
+// AddReader adds a user like AddUser, with a token that may only read.
 func (s *Server) AddReader(name, token string, organizations ...string) {
 	s.addUser(name, token, true, organizations)
 }
@@ -122,7 +123,7 @@ func (s *Server) addUser(name, token string, readOnly bool, organizations []stri
 	s.users[token] = u
 }
 
-// Requests returns what was asked since the start or the last [Server.ForgetRequests], in order of
+// Requests returns the requests since the start or the last [Server.ForgetRequests], in order of
 // arrival.
 func (s *Server) Requests() []Request {
 	s.mu.Lock()
@@ -137,7 +138,7 @@ func (s *Server) ForgetRequests() {
 	s.requests = nil
 }
 
-// recorded notes each request, applies the faults that match and hands it on.
+// recorded records each request, applies a matching fault and calls next.
 func (s *Server) recorded(cdn bool, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
@@ -161,7 +162,7 @@ func (s *Server) recorded(cdn bool, next http.HandlerFunc) http.HandlerFunc {
 			case <-time.After(fault.Delay):
 			case <-r.Context().Done():
 				return
-			case <-s.closing: // a client that went away is not noticed while its body is unread
+			case <-s.closing: // while the body is unread, a closed connection is not noticed
 				panic(http.ErrAbortHandler)
 			}
 		}
@@ -180,7 +181,7 @@ func (s *Server) recorded(cdn bool, next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// caller returns the user of a request: nil for an anonymous one. ok is false when the token is
+// caller returns the user of a request, nil for an anonymous one. ok is false if the token is
 // unknown.
 func (s *Server) caller(r *http.Request) (u *user, ok bool) {
 	header := r.Header.Get("Authorization")

@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// upload is an object that is being received in parts.
+// upload is an object being received in parts.
 type upload struct {
 	sha   string
 	size  int64
@@ -29,8 +29,8 @@ type lfsObject struct {
 	Size int64  `json:"size"`
 }
 
-// lfsBatch says where to put each object: nowhere if it is there already, one address, or one for
-// each part.
+// lfsBatch responds where to upload each object: nowhere if it exists already, to one address, or
+// to one address for each part.
 func (s *Server) lfsBatch(c *call, r *repo) {
 	var request struct {
 		Operation string      `json:"operation"`
@@ -62,7 +62,7 @@ func (s *Server) lfsBatch(c *call, r *repo) {
 			continue
 		}
 		if _, known := s.objects[o.OID]; known {
-			continue // no action: it is there
+			continue // no action: it exists
 		}
 		if o.Size <= s.PartSize || !slices.Contains(request.Transfers, "multipart") {
 			entry["actions"] = map[string]any{"upload": map[string]any{"href": s.CDNURL + "/upload/" + o.OID +
@@ -84,7 +84,7 @@ func (s *Server) lfsBatch(c *call, r *repo) {
 	c.reply(http.StatusOK, map[string]any{"transfer": transfer, "objects": objects})
 }
 
-// receive writes a body to a new file and returns its sums. The caller removes the file.
+// receive writes a body to a new file and returns its checksums. The caller removes the file.
 func (s *Server) receive(r *http.Request) (name string, sha, md string, size int64, err error) {
 	f, err := os.CreateTemp(s.dir, "receive-")
 	if err != nil {
@@ -96,7 +96,7 @@ func (s *Server) receive(r *http.Request) (name string, sha, md string, size int
 	return f.Name(), hex.EncodeToString(sum.Sum(nil)), hex.EncodeToString(etag.Sum(nil)), size, err
 }
 
-// receiveObject takes a whole object. What does not have the promised sum is refused.
+// receiveObject receives a whole object, and refuses one with another checksum than promised.
 func (s *Server) receiveObject(w http.ResponseWriter, r *http.Request, promised string) {
 	name, sha, _, size, err := s.receive(r)
 	defer os.Remove(name)
@@ -122,7 +122,7 @@ func (s *Server) partPath(id string, number int) string {
 	return filepath.Join(s.dir, fmt.Sprintf("part-%s-%d", id, number))
 }
 
-// receivePart takes one part. All but the last must have the full size.
+// receivePart receives one part. All but the last must have the full size.
 func (s *Server) receivePart(w http.ResponseWriter, r *http.Request, path string) {
 	id, text, _ := strings.Cut(path, "/")
 	number, err := strconv.Atoi(text)
@@ -154,8 +154,7 @@ func (s *Server) receivePart(w http.ResponseWriter, r *http.Request, path string
 	w.WriteHeader(http.StatusOK)
 }
 
-// completeUpload joins the parts and checks them against the names under which the client says they
-// were received.
+// completeUpload joins the parts after checking their etags, and checks the checksum of the object.
 func (s *Server) completeUpload(c *call, id string) {
 	var request struct {
 		OID   string `json:"oid"`
@@ -217,7 +216,8 @@ func (s *Server) completeUpload(c *call, id string) {
 	c.reply(http.StatusOK, map[string]any{"success": true})
 }
 
-// preupload says how each file of a commit is to be sent, and what is there already.
+// preupload responds how each file of a commit is to be sent, and with the sum of the branch's file
+// of that name.
 func (s *Server) preupload(c *call, r *repo, revision string) {
 	if !c.mayWrite(r.id) {
 		return
@@ -263,7 +263,7 @@ func (s *Server) preupload(c *call, r *repo, revision string) {
 	c.reply(http.StatusOK, map[string]any{"files": files, "commitOid": at.id})
 }
 
-// ignored knows the simplest form of a .gitignore: lines that are *.suffix or a whole path.
+// ignored implements the simplest form of .gitignore: lines of the form *suffix, or a whole path.
 func ignored(rules *string, name string) bool {
 	if rules == nil {
 		return false

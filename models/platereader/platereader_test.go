@@ -35,7 +35,7 @@ func TestPlatesAreReadInAnyForm(t *testing.T) {
 	}
 	assert.Greater(t, readings[0].Score, 0.8)
 	_, err = platereader.Read(3)
-	require.ErrorContains(t, err, "a picture is a int; want a path")
+	require.ErrorContains(t, err, "an image is a int; want a path")
 	_, err = platereader.Read("none.png")
 	require.ErrorIs(t, err, os.ErrNotExist)
 	none, err := platereader.Read()

@@ -11,7 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
-// maxPickle bounds data.pkl. A tensor takes about 100 bytes in it, so this is room for 300,000.
+// maxPickle limits the size of data.pkl. A tensor takes about 100 bytes in it, so there is room for
+// 300,000.
 const maxPickle = 32 << 20
 
 // archive is the zip file around a pickle: NAME/data.pkl, NAME/data/0 and so on, NAME/byteorder; or
@@ -21,18 +22,18 @@ type archive struct {
 	size   int64
 	root   string
 	files  map[string]*zip.File
-	legacy map[string]*legacyStorage // of the older format by their keys; else nil
+	legacy map[string]*legacyStorage // storages of the older format by key; nil for zip files
 }
 
 const howToConvert = `convert it in Python: safetensors.torch.save_file(torch.load("FILE", weights_only=True), "model.safetensors")`
 
-// maxDirectory bounds what is read to find the files of the zip: a file takes about 80 bytes.
+// maxDirectory limits how much is read to list the files of the zip. A file takes about 80 bytes.
 const maxDirectory = 4 << 20
 
-// directory is the source while the zip's list of files is read from it.
+// directory limits reading from the source while the zip's list of files is read.
 type directory struct {
 	io.ReaderAt
-	left int64 // negative: no limit any longer
+	left int64 // negative if there is no limit any more
 }
 
 func (d *directory) ReadAt(p []byte, offset int64) (int, error) {
@@ -86,7 +87,7 @@ func openArchive(source io.ReaderAt, size int64, spent *budget) (*archive, error
 	return a, a.checkByteOrder()
 }
 
-// notZip says what a file is that is no zip.
+// notZip returns the error about a file that is not a zip, with what it seems to be.
 func notZip(source io.ReaderAt, size int64) error {
 	head := make([]byte, min(size, 8))
 	if err := regularfile.ReadFullAt(source, head, 0); err != nil {
@@ -117,7 +118,7 @@ func (a *archive) checkByteOrder() error {
 	return nil
 }
 
-// whole reads a small file of the zip.
+// whole reads a file of the zip of at most most bytes.
 func (a *archive) whole(f *zip.File, most uint64) ([]byte, error) {
 	offset, err := a.stored(f)
 	if err != nil {
@@ -133,7 +134,7 @@ func (a *archive) whole(f *zip.File, most uint64) ([]byte, error) {
 	return content, nil
 }
 
-// holds checks that a storage that the pickle mentions is there, with its size.
+// holds checks that a storage of the pickle exists with the right size.
 func (a *archive) holds(s storage, count int64, spent *budget) error {
 	if a.legacy != nil {
 		return a.holdsLegacy(s, count, spent)
@@ -150,7 +151,7 @@ func (a *archive) holds(s storage, count int64, spent *budget) error {
 	return err
 }
 
-// place returns where the bytes of a storage begin, and their sum, which is zero if there is none.
+// place returns where the bytes of a storage begin, and their CRC-32, or zero if there is none.
 func (a *archive) place(s storage) (offset int64, sum uint32, err error) {
 	if a.legacy != nil {
 		return a.legacy[s.key].offset, 0, nil
@@ -160,7 +161,7 @@ func (a *archive) place(s storage) (offset int64, sum uint32, err error) {
 	return offset, f.CRC32, err
 }
 
-// stored returns where the bytes of a file of the zip begin.
+// stored returns where the bytes of a file of the zip begin, which must not be compressed.
 func (a *archive) stored(f *zip.File) (int64, error) {
 	if f.Method != zip.Store || f.CompressedSize64 != f.UncompressedSize64 {
 		return 0, fault(ErrMalformed, f.Name, "it is compressed, which torch.save does not do; unpack it and zip it "+

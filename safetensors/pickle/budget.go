@@ -1,12 +1,12 @@
 package pickle
 
-// maxMemory bounds what the description of a file takes in memory besides its pickle: the files of
-// the zip, the values, the names of the tensors. A tensor takes some 2,500 bytes of it, so that
-// there is room for 20,000.
+// maxMemory limits the memory for the description of a file besides its pickle: the files of the
+// zip, the values and the names of the tensors. A tensor takes about 2,500 bytes, so there is room
+// for 20,000.
 const maxMemory = 52 << 20
 
-// budget counts the bytes that were taken, by a rough estimate from above. What becomes garbage
-// counts too: the collector may be late.
+// budget counts the allocated bytes, by a rough upper estimate. Garbage counts too, since the
+// collector may be late.
 type budget struct{ bytes int }
 
 func (b *budget) take(n int) error {
@@ -16,10 +16,10 @@ func (b *budget) take(n int) error {
 	return nil
 }
 
-// takeItems is for so many keys and values, which a dictionary is about to get.
+// takeItems counts the memory for n items that are about to be added to a dictionary.
 func (b *budget) takeItems(d *Dict, n int) error {
 	if d.index == nil && n > 0 {
-		if err := b.take(500); err != nil { // an index is made for eight at once
+		if err := b.take(500); err != nil { // the index starts with room for eight
 			return err
 		}
 	}

@@ -27,7 +27,7 @@ var (
 
 // FormatError says what is wrong with a file, and where.
 type FormatError struct {
-	Name   string // the name that was asked for, the tensor, or the file inside the zip
+	Name   string // the forbidden name, the tensor, or the file in the zip
 	Offset int64  // where in the pickle; negative if it is not about an instruction
 	Detail string // what was found, what was expected, what to do
 	Err    error  // one of the errors of this package

@@ -25,7 +25,7 @@ func ExampleOpen() {
 	// epoch 3
 }
 
-// A whole module names its class, which Python would import and call.
+// A pickled module refers to its class, which Python would import and call.
 func ExampleOpen_forbidden() {
 	_, err := pickle.Open("testdata/module.pt")
 	var fault *pickle.FormatError

@@ -9,27 +9,28 @@ import (
 	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
-// The format of torch.save before PyTorch 1.6, which many older models on the Hub have: pickles one
-// after the other (a magic number, a version, the sizes of C's types, the value, the keys of the
-// storages) and behind them the storages in the order of those keys, each after the number of its
-// elements.
+// This file reads the format of torch.save before PyTorch 1.6, in which many older models on the
+// Hub are stored: a sequence of pickles (a magic number, a version, the sizes of C types, the
+// value, the keys of the storages), followed by the storages in the order of those keys, each after
+// the number of its elements.
 
 const legacyVersion = 1001
 
-// legacyStart is the pickle of the magic number, behind the two bytes of its protocol.
+// legacyStart is the pickle of the magic number, without the two bytes of its protocol.
 var legacyStart = []byte("\x8a\n\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.")
 
-// legacyStorage is a storage of such a file. Its place is known when the pickles have been read.
+// legacyStorage is a storage of such a file. Its offset is known only after the pickles have been
+// read.
 type legacyStorage struct{ count, bytes, offset int64 }
 
-// isLegacy tells by its first bytes whether a file has the format.
+// isLegacy reports by the first bytes of a file whether it has the older format.
 func isLegacy(source io.ReaderAt, size int64) bool {
 	head := make([]byte, min(size, int64(2+len(legacyStart))))
 	return regularfile.ReadFullAt(source, head, 0) == nil && len(head) > 2 && head[0] == opProto &&
 		bytes.Equal(head[2:], legacyStart)
 }
 
-// readLegacy reads the pickles behind the magic number and finds the storages.
+// readLegacy reads the pickles after the magic number and locates the storages.
 func (a *archive) readLegacy(spent *budget) (value any, made int, err error) {
 	code := make([]byte, min(a.size, maxPickle))
 	if err := regularfile.ReadFullAt(a.source, code, 0); err != nil {
@@ -74,7 +75,7 @@ func (a *archive) readLegacy(spent *budget) (value any, made int, err error) {
 	return value, made, a.placeLegacy(list.Items, int64(at))
 }
 
-// placeLegacy finds the storages, of which the first begins at a byte of the file.
+// placeLegacy locates the storages, the first of which begins at byte at of the file.
 func (a *archive) placeLegacy(keys []any, at int64) error {
 	for _, key := range keys {
 		name, _ := key.(string)
@@ -107,7 +108,7 @@ func (a *archive) placeLegacy(keys []any, at int64) error {
 	return nil
 }
 
-// holdsLegacy takes note of a storage that the pickle mentions.
+// holdsLegacy records a storage of the pickle, and checks that its size is always the same.
 func (a *archive) holdsLegacy(s storage, count int64, spent *budget) error {
 	old := a.legacy[s.key]
 	if old == nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/gotrainer/gotrainer/safetensors/pickle"
 )
 
-// legacy is a file of the format before PyTorch 1.6: {"a": float32[2], "b": float32[1]}, of one
-// storage of three elements, whose key is "k".
+// legacy returns a file in the format before PyTorch 1.6: {"a": float32[2], "b": float32[1]}, with
+// one storage of three elements whose key is "k".
 func legacy(parts ...string) []byte {
 	const view = "ctorch._utils\n_rebuild_tensor_v2\n((X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x00k" +
 		"X\x03\x00\x00\x00cpuK\x03NtQ"
@@ -28,7 +28,7 @@ func legacy(parts ...string) []byte {
 		string(binary.LittleEndian.AppendUint64(nil, 3)),
 		"aaaabbbbcccc",
 	}
-	for i := 0; i < len(parts); i += 2 { // of the file, that are to be others
+	for i := 0; i < len(parts); i += 2 { // parts of the file to replace
 		for k := range file {
 			file[k] = strings.ReplaceAll(file[k], parts[i], parts[i+1])
 		}

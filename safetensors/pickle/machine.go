@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// The instructions that are understood: the ones that torch.save writes under protocols 2 to 5.
+// The supported instructions: those that torch.save writes with protocols 2 to 5.
 const (
 	opProto        = 0x80
 	opFrame        = 0x95
@@ -54,7 +54,7 @@ const (
 	opGet4         = 'j'
 )
 
-// machine carries a pickle out.
+// machine executes a pickle.
 type machine struct {
 	code []byte
 	at   int
@@ -62,13 +62,13 @@ type machine struct {
 
 	stack []any
 	memo  map[uint32]any
-	count int // of the values that were pushed
-	made  int // tensors
+	count int // number of values pushed
+	made  int // number of tensors
 	spent *budget
 }
 
-// maxValues bounds the values of a pickle, and so its time, whatever its instructions. A tensor
-// takes about 30. maxStack bounds the values that wait for others: Python writes a thousand at a time.
+// maxValues limits the values of a pickle, and so the time to read it. A tensor takes about 30.
+// maxStack limits the stack: Python writes batches of a thousand values.
 const (
 	maxValues = 4 << 20
 	maxStack  = 1 << 18
@@ -136,7 +136,7 @@ func (m *machine) do(op byte) error {
 	return m.push(v)
 }
 
-// literal reads a value that stands in the pickle.
+// literal reads a literal value.
 func (m *machine) literal(op byte) (any, error) {
 	switch op {
 	case opNone:
@@ -192,7 +192,7 @@ func (m *machine) literal(op byte) (any, error) {
 	return nil, fault(ErrUnknown, "", "%#02x (%q)", op, op)
 }
 
-// long is a little-endian two's complement number.
+// long returns an integer from its little-endian two's complement bytes.
 func long(b []byte) any {
 	if len(b) <= 8 {
 		var n int64
@@ -316,7 +316,7 @@ func (m *machine) remember(op byte) error {
 	return m.spent.take(64)
 }
 
-// global pushes a name, if it is allowed.
+// global pushes a global name, if it is allowed.
 func (m *machine) global(op byte) error {
 	var module, name string
 	if op == opStackGlobal {
@@ -366,7 +366,7 @@ func (m *machine) top() (any, error) {
 	return m.stack[len(m.stack)-1], nil
 }
 
-// pop takes n values, none of which is a mark.
+// pop pops n values, none of which may be a mark.
 func (m *machine) pop(n int) ([]any, error) {
 	if len(m.stack) < n {
 		return nil, fmt.Errorf("%d values are wanted, there are %d", n, len(m.stack))
@@ -384,7 +384,7 @@ func (m *machine) pop(n int) ([]any, error) {
 	return items, nil
 }
 
-// popMark takes all values above the last mark, and the mark.
+// popMark pops all values above the last mark, and the mark itself.
 func (m *machine) popMark() ([]any, error) {
 	for i := len(m.stack) - 1; i >= 0; i-- {
 		if _, is := m.stack[i].(mark); is {
@@ -416,7 +416,7 @@ func (m *machine) take(n uint64) ([]byte, error) {
 	return b, nil
 }
 
-// uint reads a little-endian number of that many bytes.
+// uint reads a little-endian integer of size bytes.
 func (m *machine) uint(size uint64) (uint64, error) {
 	b, err := m.take(size)
 	n := uint64(0)
@@ -426,7 +426,7 @@ func (m *machine) uint(size uint64) (uint64, error) {
 	return n, err
 }
 
-// counted reads bytes behind their number.
+// counted reads a byte count of the given size, followed by that many bytes.
 func (m *machine) counted(size int) ([]byte, error) {
 	n, err := m.uint(uint64(size))
 	if err != nil {

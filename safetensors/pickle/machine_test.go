@@ -16,23 +16,23 @@ func parse(t testing.TB, code string) (*pickle.Reader, error) {
 	return pickle.NewReader(bytes.NewReader(b), int64(len(b)))
 }
 
-// Pieces of pickles by hand.
+// Fragments of handwritten pickles.
 const (
 	head = "\x80\x02"
-	// the storage "0" of 4 floats
+	// the storage "0" with 4 floats
 	store = "(X\x07\x00\x00\x00storagectorch\nFloatStorage\nX\x01\x00\x00\x000X\x03\x00\x00\x00cpuK\x04tQ"
 	begin = "ctorch._utils\n_rebuild_tensor_v2\n("
 )
 
-// tensor is a tensor of that storage.
+// tensor returns a pickled tensor on that storage.
 func tensor(offset, shape, strides string) string {
 	return begin + store + offset + shape + strides + "\x89ccollections\nOrderedDict\n)RtR" // no gradient, no hooks
 }
 
 func text(s string) string { return "X" + string(rune(len(s))) + "\x00\x00\x00" + s }
 
-// TestCallablesAreRefusedByName: whatever a pickle could run in Python is an error here that names
-// it.
+// TestCallablesAreRefusedByName tests that anything that a pickle could run in Python gives an
+// error that names it.
 func TestCallablesAreRefusedByName(t *testing.T) {
 	for _, c := range []struct{ name, code, want string }{
 		{"os.system", head + "cos\nsystem\nX\x02\x00\x00\x00id\x85R.", "os.system"},
@@ -145,8 +145,8 @@ func TestDamagedPicklesAreRefused(t *testing.T) {
 	}
 }
 
-// TestSharedContainersDoNotExplode: thirty lists, each of which holds the one before twice, are
-// 2^30 values to a walk.
+// TestSharedContainersDoNotExplode reads thirty lists, each of which contains the previous one
+// twice: a naive walk would visit 2^30 values.
 func TestSharedContainersDoNotExplode(t *testing.T) {
 	code := head + "(]q\x00"
 	for i := byte(0); i < 30; i++ {
@@ -167,8 +167,8 @@ func TestATensorAloneHasNoName(t *testing.T) {
 	}
 }
 
-// TestSizesThatTheFileDoesNotHaveAreRefused: the zip's directory claims a terabyte, and the pickle
-// agrees.
+// TestSizesThatTheFileDoesNotHaveAreRefused reads a file whose zip directory and pickle both claim
+// a terabyte.
 func TestSizesThatTheFileDoesNotHaveAreRefused(t *testing.T) {
 	const terabyte = "\x8a\x06\x00\x00\x00\x00\x40\x00" // 2^38 elements
 	var b bytes.Buffer

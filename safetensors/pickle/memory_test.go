@@ -17,12 +17,12 @@ import (
 	"github.com/gotrainer/gotrainer/safetensors/pickle"
 )
 
-// whole is a pickle of nearly the largest size, made of repeated instructions.
+// whole returns a pickle of nearly the maximum size, made of repeated instructions.
 func whole(instructions string) string {
 	return head + strings.Repeat(instructions, 30<<20/len(instructions)) + "."
 }
 
-// numbered repeats instructions with a number of four bytes.
+// numbered repeats instructions that contain a four-byte number.
 func numbered(count int, before, after string) string {
 	var b bytes.Buffer
 	b.WriteString(head)
@@ -35,7 +35,7 @@ func numbered(count int, before, after string) string {
 	return b.String()
 }
 
-// Whatever its instructions, a pickle takes no more than 64 MB besides its own bytes.
+// Whatever its instructions, a pickle takes no more than 64 MB in addition to its own bytes.
 func TestMemoryOfAHostilePickle(t *testing.T) {
 	files := map[string][]byte{}
 	for name, code := range map[string]string{
@@ -75,7 +75,7 @@ func TestMemoryOfAHostilePickle(t *testing.T) {
 			var err error
 			var r *pickle.Reader
 			more := peak.Memory(t, func() { r, err = pickle.NewReader(bytes.NewReader(content), int64(len(content))) })
-			size := int64(min(len(content), 32<<20)) // of the pickle, which is read
+			size := int64(min(len(content), 32<<20)) // of the pickle, which is read into memory
 			t.Logf("%d MB besides the %d of the file: %v", (more-size)>>20, size>>20, err)
 			assert.Less(t, more-size, int64(64<<20))
 			if err == nil {
@@ -87,7 +87,7 @@ func TestMemoryOfAHostilePickle(t *testing.T) {
 	}
 }
 
-// The bounds leave room for the largest state dicts.
+// The limits allow the largest state dicts.
 func TestTwentyThousandTensorsAreRead(t *testing.T) {
 	const count = 20_000
 	var entries []safetensors.Entry

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// NumPy's arrays in a pickle are the states of its generators, which trainers keep beside their
-// tensors. They are small, and in the pickle itself.
+// NumPy arrays in a pickle are the states of its random generators, which trainers save with their
+// tensors. They are small and stored in the pickle itself.
 
 // Array is a numpy.ndarray in C order.
 type Array struct {
@@ -21,8 +21,8 @@ const (
 	reconstructArrayOld Name = "numpy.core.multiarray._reconstruct" // before NumPy 2
 	ndarray             Name = "numpy.ndarray"
 	numpyDType          Name = "numpy.dtype"
-	encodeText          Name = "_codecs.encode"    // bytes under protocol 2
-	emptyBytes          Name = "__builtin__.bytes" // b"" under protocol 2
+	encodeText          Name = "_codecs.encode"    // bytes in protocol 2
+	emptyBytes          Name = "__builtin__.bytes" // b"" in protocol 2
 )
 
 // arrayType is a numpy.dtype while a pickle is read.
@@ -31,7 +31,7 @@ type arrayType struct {
 	size int64
 }
 
-// arraySizes are the bytes of an element.
+// arraySizes holds the size of an element in bytes by dtype.
 var arraySizes = map[string]int64{"b1": 1, "i1": 1, "u1": 1, "i2": 2, "u2": 2, "f2": 2, "i4": 4, "u4": 4, "f4": 4,
 	"i8": 8, "u8": 8, "f8": 8}
 
@@ -75,7 +75,7 @@ func latin1(text string) ([]byte, error) {
 	return out, nil
 }
 
-// build sets what a dtype is in detail: (version, byte order, ...).
+// build sets the state of a dtype: (version, byte order, ...).
 func (t *arrayType) build(state any) error {
 	items, ok := state.(Tuple)
 	if !ok || len(items) < 2 || items[1] != "<" && items[1] != "|" {
@@ -85,7 +85,7 @@ func (t *arrayType) build(state any) error {
 	return nil
 }
 
-// build sets what is in an array: (version, shape, dtype, Fortran's order, bytes).
+// build sets the state of an array: (version, shape, dtype, Fortran order, bytes).
 func (a *Array) build(state any) error {
 	items, ok := state.(Tuple)
 	if !ok || len(items) != 5 {

@@ -49,7 +49,7 @@ func TestOtherArraysAreRefused(t *testing.T) {
 	}
 }
 
-// The names of NumPy build arrays and nothing else.
+// NumPy's names are allowed only to build arrays.
 func TestNamesOfNumPyBuildArraysOnly(t *testing.T) {
 	for code, want := range map[string]string{
 		"\x80\x02cnumpy\nfromfile\n.": "numpy.fromfile",

@@ -34,8 +34,7 @@ func open(t *testing.T, name string) *pickle.File {
 	return f
 }
 
-// TestTensorsAreThoseThatTorchLoads compares with what torch.load returned, in files of another
-// format.
+// TestTensorsAreThoseThatTorchLoads compares with the results of torch.load, saved as safetensors.
 func TestTensorsAreThoseThatTorchLoads(t *testing.T) {
 	for _, c := range []struct{ file, want string }{
 		{"state.bin", "state"},
@@ -209,7 +208,7 @@ func TestFlippedBitsOfATensorAreFound(t *testing.T) {
 	}
 }
 
-// rezip copies testdata/NAME.bin with other contents of some files; nil leaves a file out.
+// rezip copies testdata/NAME.bin and replaces the contents of some files; nil omits a file.
 func rezip(t testing.TB, name string, replace map[string][]byte) []byte {
 	t.Helper()
 	r, err := zip.OpenReader("testdata/" + name + ".bin")
@@ -258,7 +257,7 @@ func add(t testing.TB, w *zip.Writer, name string, method uint16, content []byte
 	}
 }
 
-// file is a zip around a pickle that nobody would write, with one storage of 16 bytes, "0".
+// file returns a zip with a handmade pickle and one storage of 16 bytes, "0".
 func file(t testing.TB, method uint16, code string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -289,7 +288,8 @@ func FuzzReader(f *testing.F) {
 	f.Fuzz(readAll)
 }
 
-// FuzzPickle changes the pickle alone, which in a whole file the sums of the zip would hide.
+// FuzzPickle mutates only the pickle. Mutations of a whole file would mostly fail the checksums of
+// the zip.
 func FuzzPickle(f *testing.F) {
 	for _, path := range []string{"testdata/state.bin", "testdata/newer.bin", "testdata/checkpoint.pt",
 		"testdata/protocol4.pt", "testdata/arrays.pt", "testdata/arrays4.pt"} {
@@ -310,7 +310,7 @@ func FuzzPickle(f *testing.F) {
 	f.Fuzz(func(t *testing.T, code []byte) { readAll(t, file(t, zip.Store, string(code))) })
 }
 
-// readAll reads everything that a file claims to have.
+// readAll reads everything that a file claims to contain.
 func readAll(t *testing.T, content []byte) {
 	r, err := pickle.NewReader(bytes.NewReader(content), int64(len(content)))
 	if err != nil {
@@ -331,7 +331,7 @@ func readAll(t *testing.T, content []byte) {
 	}
 }
 
-// Nobody writes to the pipe: an open that waits would never come back.
+// Nothing writes to the pipe: a blocking open would never return.
 func TestNamedPipeIsRefusedAtOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "model.bin")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {

@@ -12,12 +12,12 @@ import (
 	"github.com/gotrainer/gotrainer/safetensors"
 )
 
-// pickler writes values as Python's pickle does under protocol 2.
+// pickler writes values as Python's pickle does with protocol 2.
 type pickler struct {
 	code    []byte
-	memo    map[Name]byte // of the names that were written
+	memo    map[Name]byte // memo indices of the names already written
 	tensors []*safetensors.Entry
-	storage map[*safetensors.Entry]int // their places in tensors
+	storage map[*safetensors.Entry]int // indices in tensors
 }
 
 func (p *pickler) op(code ...byte) { p.code = append(p.code, code...) }
@@ -104,7 +104,7 @@ func (p *pickler) integer(n int64) {
 	}
 }
 
-// large writes a number of any size: its bytes in two's complement, the lowest first.
+// large writes an integer of any size: its two's complement bytes, little-endian.
 func (p *pickler) large(n *big.Int) error {
 	size := n.BitLen()/8 + 1
 	if size > math.MaxUint8 {
@@ -127,7 +127,7 @@ func (p *pickler) text(s string) {
 	p.op([]byte(s)...)
 }
 
-// name refers to something of Python's, in full the first time.
+// name writes a global name: in full the first time, later as a reference to the memo.
 func (p *pickler) name(n Name) {
 	if at, ok := p.memo[n]; ok {
 		p.op(opGet1, at)
@@ -136,13 +136,13 @@ func (p *pickler) name(n Name) {
 	dot := strings.LastIndexByte(string(n), '.')
 	p.op(opGlobal)
 	p.op([]byte(string(n[:dot]) + "\n" + string(n[dot+1:]) + "\n")...)
-	at := byte(len(p.memo)) // there are far fewer names than 256
+	at := byte(len(p.memo)) // there are far fewer than 256 names
 	p.memo[n] = at
 	p.op(opPut1, at)
 }
 
-// tensor writes the call that makes a tensor of a storage, which an entry that stands in several places
-// has once: _rebuild_tensor_v2, or v3 for types that have no class of storages.
+// tensor writes the call that rebuilds a tensor from its storage: _rebuild_tensor_v2, or v3 for
+// types without a storage class. An entry that occurs several times has a single storage.
 func (p *pickler) tensor(e *safetensors.Entry) error {
 	kind, err := kindOf(e)
 	if err != nil {
@@ -183,7 +183,7 @@ func (p *pickler) tensor(e *safetensors.Entry) error {
 			return err
 		}
 	}
-	p.name(orderedDict) // of hooks: none
+	p.name(orderedDict) // of backward hooks: empty
 	p.op(opEmptyTuple, opReduce)
 	if storage == untypedStorage {
 		p.name(Name("torch." + kind.name))

@@ -11,8 +11,8 @@ import (
 	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
-// Reader reads a file of torch.save of which it keeps the pickle only. Its methods may be called by
-// several goroutines.
+// Reader reads a file of torch.save and keeps only its pickle in memory. Its methods may be called
+// by several goroutines.
 type Reader struct {
 	archive *archive
 	value   any
@@ -20,8 +20,8 @@ type Reader struct {
 	byName  map[string]int
 }
 
-// NewReader checks a file of that size, its tensors' values aside, and returns a reader of it. Any
-// fault of the file is a [*FormatError].
+// NewReader checks a file of that size, except for the values of its tensors, and returns a reader
+// for it. Any defect of the file is a [*FormatError].
 func NewReader(source io.ReaderAt, size int64) (*Reader, error) {
 	spent := new(budget)
 	a, err := openArchive(source, size, spent)
@@ -44,7 +44,7 @@ func NewReader(source io.ReaderAt, size int64) (*Reader, error) {
 	return &Reader{a, value, f.tensors, f.byName}, nil
 }
 
-// readZip reads the pickle of a zip. It returns also how many tensors it makes.
+// readZip reads the pickle of a zip. It also returns the number of tensors that it builds.
 func (a *archive) readZip(spent *budget) (value any, made int, err error) {
 	code, err := a.whole(a.files[a.root+"/data.pkl"], maxPickle)
 	if err != nil {
@@ -55,7 +55,7 @@ func (a *archive) readZip(spent *budget) (value any, made int, err error) {
 	return value, m.made, err
 }
 
-// Value returns what the file holds: usually a *[Dict].
+// Value returns the value that was saved, usually a *[Dict].
 func (r *Reader) Value() any { return r.value }
 
 // Tensors returns all tensors, in the order of their containers.
@@ -78,9 +78,9 @@ func (r *Reader) Tensor(name string) (Tensor, bool) {
 	return t, true
 }
 
-// Read returns the elements of a tensor, little-endian and in C order, whatever its strides. Where
-// a tensor fills its storage the sum that the zip has of it is checked, unless it was switched off
-// when the file was written.
+// Read returns the elements of a tensor, little-endian and in C order, regardless of its strides.
+// If a tensor fills its storage, its CRC-32 in the zip is checked, unless checksums were switched
+// off when the file was written.
 func (r *Reader) Read(name string) ([]byte, error) {
 	i, ok := r.byName[name]
 	if !ok {
@@ -107,7 +107,7 @@ func (r *Reader) Read(name string) ([]byte, error) {
 	return data, nil
 }
 
-// File is a [Reader] of a file that it has open.
+// File is a [Reader] for an open file.
 type File struct {
 	*Reader
 	file *os.File

@@ -9,18 +9,18 @@ import (
 	"github.com/gotrainer/gotrainer/safetensors"
 )
 
-// dtype is the type of a storage's elements; raw bytes have none.
+// dtype is the type of a storage's elements. Raw bytes have no safetensors type.
 type dtype struct {
 	file safetensors.DType
 	size int64
-	name string // PyTorch's
+	name string // PyTorch's name
 }
 
-// dtypes are PyTorch's by their names in the module torch. Those without a safetensors type are
-// refused when a tensor has them.
+// dtypes holds PyTorch's dtypes by their names in the module torch. Tensors of a dtype without a
+// safetensors type are refused.
 var dtypes = map[string]dtype{}
 
-// storages are the dtypes of the typed storages, "FloatStorage".
+// storages holds the dtypes of the typed storages, such as "FloatStorage".
 var storages = map[string]dtype{}
 
 func init() {
@@ -62,7 +62,7 @@ func init() {
 	}
 }
 
-// Names that may be called. Each builds a value of this package.
+// The names that may be called. Each builds a value of this package.
 const (
 	orderedDict      Name = "collections.OrderedDict"
 	rebuildTensor    Name = "torch._utils._rebuild_tensor"
@@ -74,7 +74,7 @@ const (
 	untypedStorage   Name = "torch.storage.UntypedStorage"
 )
 
-// allowed tells whether a pickle may name something.
+// allowed reports whether a pickle may use a name.
 func allowed(name Name) bool {
 	switch name {
 	case orderedDict, rebuildTensor, rebuildTensorV2, rebuildTensorV3, rebuildParameter, torchSize, torchDevice,
@@ -91,8 +91,8 @@ func allowed(name Name) bool {
 	return isType || isStorage
 }
 
-// persistent makes a storage of ("storage", type, key, location, numel), behind which the older
-// format has None, or what the storage is a view of.
+// persistent makes a storage from the persistent id ("storage", type, key, location, numel). In the
+// older format, None or the storage of which it is a view follows.
 func (m *machine) persistent() error {
 	items, err := m.pop(1)
 	if err != nil {
@@ -135,7 +135,7 @@ func (m *machine) persistent() error {
 	return m.push(s)
 }
 
-// reduce calls one of the allowed names.
+// reduce calls an allowed name.
 func (m *machine) reduce() error {
 	items, err := m.pop(2)
 	if err != nil {
@@ -163,7 +163,7 @@ func (m *machine) reduce() error {
 		m.made++
 		size = 240 + 16*len(v.Shape)
 	case []byte:
-		size = 32 + 2*len(v) // as it was read, and without latin1
+		size = 32 + 2*len(v) // the string and the bytes decoded from it
 	}
 	if err := m.spent.take(size); err != nil {
 		return err
@@ -200,7 +200,7 @@ func call(f Name, args Tuple) (any, error) {
 	return nil, fault(ErrForbidden, string(f), "it is called with %d values", len(args))
 }
 
-// newDict makes an OrderedDict, empty or of a list of pairs.
+// newDict makes an OrderedDict, empty or from a list of pairs.
 func newDict(args Tuple) (any, error) {
 	d := &Dict{Ordered: true}
 	if len(args) == 0 {
@@ -228,7 +228,7 @@ func newDict(args Tuple) (any, error) {
 	return d, nil
 }
 
-// newTensor makes a tensor of (storage, offset, size, stride, requires_grad, hooks, [dtype,]
+// newTensor makes a tensor from (storage, offset, size, stride, requires_grad, hooks, [dtype,]
 // [metadata]).
 func newTensor(args Tuple, least, most int) (any, error) {
 	if len(args) < least || len(args) > most {
@@ -279,8 +279,8 @@ func ints(v any) ([]int64, bool) {
 	return list, true
 }
 
-// build sets attributes, which OrderedDict may have, since state dicts keep versions there, which
-// have no use here, and NumPy's arrays.
+// build sets the state of an object. It is allowed for an OrderedDict, whose attributes (the
+// versions of a state dict) are ignored, and for NumPy arrays and dtypes.
 func (m *machine) build() error {
 	items, err := m.pop(1)
 	if err != nil {

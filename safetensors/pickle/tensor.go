@@ -18,7 +18,7 @@ type Tensor struct {
 	strides []int64
 }
 
-// maxDims is that of PyTorch.
+// maxDims is PyTorch's limit.
 const maxDims = 64
 
 func (t *Tensor) width() int64 { return int64(t.DType.Bits() / 8) }
@@ -32,11 +32,11 @@ func (t *Tensor) Elements() int64 {
 	return n
 }
 
-// Size returns the number of bytes that [Reader.Read] gives.
+// Size returns the number of bytes that [Reader.Read] returns.
 func (t *Tensor) Size() int64 { return t.Elements() * t.width() }
 
-// check makes sure that all elements are in the storage and that there are no more of them than it
-// has, and sets the first one.
+// check checks that all elements are in the storage and that there are no more of them than the
+// storage has, and sets first.
 func (t *Tensor) check(offset int64) error {
 	if len(t.Shape) > maxDims {
 		return fault(ErrTooLarge, t.storage.name, "a tensor has %d dimensions; want at most %d", len(t.Shape), maxDims)
@@ -78,7 +78,7 @@ func plus(a, b int64, ok bool) (int64, bool) {
 	return a + b, ok && a < 1<<62 && b < 1<<62
 }
 
-// contiguous tells whether the elements are in C order without holes.
+// contiguous reports whether the elements are in C order without gaps.
 func (t *Tensor) contiguous() bool {
 	next := int64(1)
 	for i := len(t.Shape) - 1; i >= 0; i-- {
@@ -90,7 +90,7 @@ func (t *Tensor) contiguous() bool {
 	return true
 }
 
-// span is how many bytes of the storage are between the first and the last element, both included.
+// span returns the number of bytes of the storage from the first to the last element, inclusive.
 func (t *Tensor) span() int64 {
 	last := int64(0)
 	for i, d := range t.Shape {

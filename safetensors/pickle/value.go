@@ -5,14 +5,14 @@ import (
 	"strconv"
 )
 
-// Tuple, List and Dict are Python's containers, Name is something of PyTorch's that is no number,
-// such as "torch.float32" or "torch.device". Other values are nil, bool, int64, *big.Int, float64,
-// string, []byte, *[Tensor] and *[Array].
+// Tuple, List and Dict are Python's containers. Name is an object of PyTorch or NumPy that is known
+// by its name, such as "torch.float32" or "torch.device". Other values are nil, bool, int64,
+// *big.Int, float64, string, []byte, *[Tensor] and *[Array].
 type (
 	Name  string
 	Tuple []any
 	List  struct{ Items []any }
-	// Dict keeps the order of its keys, each of which it has once.
+	// Dict keeps the order of its keys, which are unique.
 	Dict struct {
 		Keys    []any
 		Values  []any
@@ -59,11 +59,11 @@ func (d *Dict) set(key, value any) error {
 	return nil
 }
 
-// Values that exist only while a pickle is read.
+// Values that exist only while a pickle is executed.
 type (
 	mark    struct{}
 	storage struct {
-		name  string // of the file in the zip
+		name  string // name of the file in the zip
 		key   string
 		dtype dtype
 		bytes int64
@@ -106,22 +106,22 @@ func describe(v any) string {
 	return fmt.Sprintf("%T", v)
 }
 
-// maxDepth bounds containers in containers. A list may contain itself.
+// maxDepth limits the nesting of containers, since a list may contain itself.
 const maxDepth = 64
 
-// flattener names all tensors in a value.
+// flattener collects all tensors in a value under their names.
 type flattener struct {
 	tensors []Tensor
 	byName  map[string]int
 	visits  int
 	spent   *budget
 
-	expected int // tensors that list and index have room for
+	expected int // number of tensors for which memory was allocated
 }
 
-// maxVisits bounds the walk, since a container that is shared is walked through each time, and
-// maxName a name that is joined on it: a tensor that is shared gets a name, begun with that of its
-// container, each time.
+// maxVisits limits the walk, since a shared container is walked each time it occurs. maxName limits
+// the joined names, since a shared tensor gets a name each time, which begins with that of its
+// container.
 const (
 	maxVisits = 4 << 20
 	maxName   = 4 << 10
@@ -155,7 +155,7 @@ func (f *flattener) walk(name string, v any, depth int) error {
 	case *Tensor:
 		size := 280 + 2*len(name)
 		if len(f.tensors) >= f.expected {
-			size += 1000 // list and index grow
+			size += 1000 // the list and the map grow
 		}
 		if err := f.spent.take(size); err != nil {
 			return err

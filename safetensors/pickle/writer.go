@@ -17,7 +17,7 @@ import (
 	"github.com/gotrainer/gotrainer/safetensors"
 )
 
-// StateDict is the value that torch.save makes of module.state_dict(): an OrderedDict of the
+// StateDict returns the value that torch.save writes for module.state_dict(): an OrderedDict of the
 // tensors, in their order.
 func StateDict(entries []safetensors.Entry) (*Dict, error) {
 	d := &Dict{Ordered: true}
@@ -32,9 +32,8 @@ func StateDict(entries []safetensors.Entry) (*Dict, error) {
 	return d, nil
 }
 
-// WriteFile writes what torch.save(value, path) writes; see [Write]. The file is whole or not there
-// at any instant: it is written under another name in the same folder, flushed to the disk and
-// renamed.
+// WriteFile writes what torch.save(value, path) writes; see [Write]. The file appears atomically:
+// it is written under another name in the same folder, flushed to disk and renamed.
 func WriteFile(path string, value any) error {
 	f, err := renameio.NewPendingFile(path, renameio.WithPermissions(0o644), renameio.WithTempDir(filepath.Dir(path)))
 	if err != nil {
@@ -54,11 +53,11 @@ func WriteFile(path string, value any) error {
 
 // Write writes an archive that torch.load(FILE, weights_only=True) reads: the zip file of PyTorch
 // 1.6 and later, pickle protocol 2, the tensors uncompressed and aligned so that they can be mapped
-// into memory. Root is the name of the folder in it; torch.save takes the file's.
+// into memory. root is the name of the folder in the archive; torch.save uses the file's name.
 //
-// A value is what [Reader.Value] gives, with *[safetensors.Entry] for tensors: nil, bool, int,
-// int64, *big.Int, float64, string, [Tuple], *[List] and *[Dict]. Each tensor is fetched when its
-// turn comes. An entry that stands in several places is one tensor in the file, too.
+// A value is as returned by [Reader.Value], with *[safetensors.Entry] for tensors: nil, bool, int,
+// int64, *big.Int, float64, string, [Tuple], *[List] and *[Dict]. Each tensor is fetched when it is
+// written. An entry that occurs several times is a single tensor in the file.
 func Write(w io.Writer, root string, value any) error {
 	if root == "" || strings.ContainsAny(root, "/\\\x00") {
 		return fmt.Errorf("pickle: the folder in the archive cannot be called %q; want a name without slashes", root)
@@ -89,27 +88,27 @@ func Write(w io.Writer, root string, value any) error {
 	return nil
 }
 
-// alignment is that of the tensors in the file: PyTorch's.
+// alignment is PyTorch's alignment of tensors in the file, in bytes.
 const alignment = 64
 
-// serialID is a number of 40 digits by which PyTorch tells archives apart.
+// serialID returns a random number of 40 digits by which PyTorch distinguishes archives.
 func serialID() string {
 	limit := new(big.Int).Exp(big.NewInt(10), big.NewInt(40), nil)
 	n, err := rand.Int(rand.Reader, limit)
 	if err != nil {
-		n = new(big.Int) // never: the reader of crypto/rand does not fail
+		n = new(big.Int) // cannot happen: crypto/rand does not fail
 	}
 	return fmt.Sprintf("%040d", n)
 }
 
-// assembler writes the parts of an archive. After an error it does nothing more.
+// assembler writes the parts of an archive. After an error, its methods do nothing.
 type assembler struct {
 	count *countingWriter
 	zip   *zip.Writer
 	root  string
 	err   error
 
-	descriptor int64 // bytes that package zip writes behind the last part before it begins the next
+	descriptor int64 // size of the data descriptor that package zip writes after the last part, before the next
 }
 
 func (a *assembler) text(name, content string) {
@@ -137,14 +136,14 @@ func (a *assembler) add(name string, content func(w io.Writer) error) {
 	a.err = content(c)
 	a.descriptor = 16
 	if c.n >= math.MaxUint32 {
-		a.descriptor = 24 // the sizes then take 8 bytes each
+		a.descriptor = 24 // zip64: sizes take 8 bytes each
 	}
 }
 
-// padding is an extra field, marked FB as PyTorch's, after which the content begins at a multiple
-// of the alignment.
+// padding returns an extra field, with PyTorch's tag FB, after which the content begins at a
+// multiple of the alignment.
 func padding(offset, name int64) []byte {
-	const header, mark = 30, 4 // bytes of a local file header and of an extra field's
+	const header, mark = 30, 4 // sizes of a local file header and of the header of an extra field
 	size := alignment - (offset+header+name+mark)%alignment
 	extra := make([]byte, mark+size)
 	copy(extra, "FB")
@@ -166,7 +165,7 @@ func (c *countingWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// copyTensor writes the bytes of a tensor and counts them.
+// copyTensor writes the bytes of a tensor and checks their number.
 func copyTensor(w io.Writer, e *safetensors.Entry) error {
 	kind, err := kindOf(e)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/gotrainer/gotrainer/safetensors/pickle"
 )
 
-// entriesOf are the tensors of a file.
+// entriesOf returns the tensors of a file.
 func entriesOf(t *testing.T, f *pickle.File) (entries []safetensors.Entry) {
 	t.Helper()
 	for _, x := range f.Tensors() {

@@ -1,11 +1,11 @@
-// Auto_interop loads a model that transformers saved, writes its logits and saves it again: the Go
-// half of auto_interop.py, which says how to run both.
+// Auto_interop loads a model that transformers saved, writes its logits and saves it again. It is
+// the Go half of auto_interop.py, which describes how to run both.
 //
 //	auto_interop HEAD IN OUT
 //
-// HEAD is what transformers' class ends with, such as TokenClassification. IN has inputs.safetensors
-// (ids, mask) beside the model, or picture.png beside one of pictures; OUT gets logits.safetensors
-// beside it.
+// HEAD is the suffix of transformers' class, such as TokenClassification. IN holds the model and
+// inputs.safetensors (ids, mask), or picture.png for an image model; OUT gets the model and
+// logits.safetensors.
 package main
 
 import (
@@ -58,7 +58,7 @@ func run(head, in, out string) error {
 	})
 }
 
-// forward computes the logits of what is beside the model in a folder.
+// forward returns a function that computes the logits of the inputs in the folder in.
 func forward(head string, m *auto.Model, in string) (func() torch.Tensor, error) {
 	if head == "ImageClassification" {
 		c := &auto.ImageClassifier{Model: m}
@@ -75,7 +75,7 @@ func forward(head string, m *auto.Model, in string) (func() torch.Tensor, error)
 		return nil, err
 	}
 	mask, err := inputs.Read("mask")
-	if head == "Seq2SeqLM" { // the first five tokens of each text are one that is written about it
+	if head == "Seq2SeqLM" { // the first five tokens of each text serve as its target
 		pair := &auto.Seq2SeqLanguageModel{Model: m}
 		return func() torch.Tensor { return pair.ForwardPair(ids, mask, ids.Narrow(1, 0, 5)) }, err
 	}

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// ours is the name of our program among those of a row.
+// ours is the name of our own program.
 const ours = "gotrainer"
 
-// line is what a program prints.
+// line is the result that a program prints.
 type line struct {
 	Workload  string            `json:"workload"`
 	Skip      string            `json:"skip"`
@@ -34,13 +34,13 @@ type line struct {
 	Versions  map[string]string `json:"versions"`
 }
 
-// compared are the runs of a row: of each program one for each round, in the same order.
+// compared holds the runs of a row: for each program one run per round, in the same order.
 type compared struct {
 	row     row
 	threads int
-	load    float64 // before the first run
+	load    float64 // load average before the first run
 	runs    map[string][]line
-	skipped map[string]string // why a program has no runs
+	skipped map[string]string // programs without runs, with the reason
 }
 
 func (o options) compare(ctx context.Context, r row, threads int) (compared, error) {
@@ -75,7 +75,7 @@ func (o options) compare(ctx context.Context, r row, threads int) (compared, err
 	return c, nil
 }
 
-// once runs a program and returns the last of its lines that is a result.
+// once runs a program and returns its last result line.
 func (o options) once(ctx context.Context, args []string) (line, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
@@ -109,7 +109,7 @@ func tail(text string) string {
 	return strings.Join(lines[max(0, len(lines)-6):], "\n")
 }
 
-// doubts are reasons to think that two programs did not do the same work.
+// doubts returns reasons to suspect that two programs did not do the same work.
 func doubts(a, b line) []string {
 	var out []string
 	for _, c := range []struct {
@@ -123,13 +123,13 @@ func doubts(a, b line) []string {
 		}
 	}
 	first, last := 2e-4, 0.05
-	if a.GPUMemory > 0 { // TF32, which some of the peers take
+	if a.GPUMemory > 0 { // some of the peers use TF32
 		first, last = 2e-3, 0.1
 	}
 	switch {
 	case a.Workload == "tokenize":
 		first, last = 0, 0
-	case a.Workload == "images": // decoders differ by a few grey levels
+	case a.Workload == "images": // decoders differ by a few gray levels
 		first, last = 0.01, 0.01
 	case a.Dropout > 0 || b.Dropout > 0 || a.Precision == "bf16":
 		first, last = 0.05, 0.25
@@ -140,7 +140,7 @@ func doubts(a, b line) []string {
 	if !near(a.LossFirst, b.LossFirst, first, 0) {
 		out = append(out, fmt.Sprintf("first loss %v and %v", a.LossFirst, b.LossFirst))
 	}
-	// a loss near zero after many updates differs by rounding alone
+	// near zero, after many updates, losses differ by rounding alone
 	if !near(a.LossLast, b.LossLast, last, 0.2*math.Abs(a.LossFirst)) {
 		out = append(out, fmt.Sprintf("last loss %v and %v", a.LossLast, b.LossLast))
 	}
@@ -163,7 +163,8 @@ func (s spread) String() string {
 	return fmt.Sprintf("%s (%s to %s)", digits(s.median), digits(s.least), digits(s.most))
 }
 
-// digits is a number with three digits, or all of those before the point.
+// digits formats a number with three significant digits, or with all digits before the point if
+// there are more.
 func digits(v float64) string {
 	if v >= 1000 {
 		return fmt.Sprintf("%.0f", v)

@@ -1,13 +1,13 @@
-// Command bench_compare runs the workloads of internal/bench beside the programs in Python that do
-// the same work, and writes the tables of docs/performance.md:
+// Command bench_compare runs the workloads of internal/bench and Python programs that do the same
+// work, and writes the tables of docs/performance.md:
 //
 //	make bench-compare ROUNDS=7 ROWS=mlp,crnn
 //	bench_compare -device cuda -threads 16 -rounds 3 -impls raw_tuned,hf_tuned
 //
-// Within a row the programs run in turn, each round beginning with another one, so that drift of
-// the machine hits all alike. A ratio is the peer's time, or memory, divided by ours, the median
-// over the rounds. Losses are compared: a row whose work is not the same says so. After a row that
-// fails, and an interrupt (Ctrl-C), the rows before it are written all the same.
+// Within a row the programs take turns, and each round starts with another one, so that drift of
+// the machine affects all alike. A ratio is the peer's time or memory divided by ours, the median
+// over the rounds. Losses are compared, and a row whose programs did not do the same work says so.
+// If a row fails or is interrupted (Ctrl-C), the rows before it are still written.
 package main
 
 import (
@@ -75,7 +75,7 @@ func (o options) run(ctx context.Context) error {
 	return errors.Join(failed, o.publish(report(machine(), time.Now(), o, results)))
 }
 
-// compareAll ends with the row that fails, which loses none before it.
+// compareAll stops at the first row that fails, and returns the results before it with the error.
 func (o options) compareAll(ctx context.Context, rows []row, threads []int) (results []compared, err error) {
 	for _, n := range threads {
 		for _, r := range rows {
@@ -106,8 +106,8 @@ func (o options) publish(text string) error {
 	return os.WriteFile(o.write, []byte(replaced), 0o644)
 }
 
-// machine says what the figures belong to. Cloud machines name their CPUs "AMD EPYC" or "Intel(R)
-// Xeon(R) Processor" whatever they are, so the family and the model are given too.
+// machine describes the machine. Cloud machines call any CPU "AMD EPYC" or "Intel(R) Xeon(R)
+// Processor", so the description includes family and model number.
 func machine() string {
 	cpu := runtime.GOARCH
 	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil {
@@ -123,7 +123,7 @@ func machine() string {
 	return fmt.Sprintf("%d CPUs, %s, %s", runtime.NumCPU(), cpu, runtime.Version())
 }
 
-// load is the load average.
+// load returns the load average.
 func load() float64 {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// In a process that the tests start as one of the programs, actsAs is the line that it prints.
+// actsAs is the environment variable with the line that this test binary prints when it runs as one
+// of the programs.
 const actsAs = "BENCH_COMPARE_TEST_LINE"
 
 func TestMain(m *testing.M) {
@@ -144,7 +145,7 @@ func TestProgramsRunInTurn(t *testing.T) {
 	assert.ErrorContains(t, err, "it printed no line with a result")
 }
 
-// fake is a program that prints a line.
+// fake returns a program that prints a line.
 func fake(t *testing.T, line string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "fake")

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The document has the tables between these two.
+// The tables are between these two marks of the document.
 const (
 	begin = "<!-- make bench-compare writes from here -->"
 	end   = "<!-- to here -->"
@@ -16,7 +16,7 @@ const (
 
 func millis(l line) float64 { return l.Millis }
 
-// memory is the most that a program took: of the GPU, where it used one, else of the machine.
+// memory is the peak memory of a program: of the GPU if it used one, otherwise of the host.
 func memory(l line) float64 {
 	if l.GPUMemory > 0 {
 		return l.GPUMemory
@@ -24,7 +24,7 @@ func memory(l line) float64 {
 	return l.Memory
 }
 
-// report are the tables, one for each number of threads.
+// report returns the tables, one for each number of threads.
 func report(machine string, at time.Time, o options, results []compared) string {
 	var b strings.Builder
 	least, most, versions := 1e9, 0., map[string]string{}
@@ -73,7 +73,7 @@ func threadsOf(results []compared) (all []int) {
 	return all
 }
 
-// write writes the lines of a row, one for each peer.
+// write writes a row's lines of the table, one per peer.
 func (c compared) write(b *strings.Builder) {
 	our := c.runs[ours]
 	for _, peer := range c.row.peers {
@@ -92,7 +92,7 @@ func (c compared) write(b *strings.Builder) {
 	}
 }
 
-// replace puts the text between the marks of a document.
+// replace replaces the text between the marks of a document.
 func replace(document, text string) (string, error) {
 	before, rest, ok := strings.Cut(document, begin)
 	_, after, closed := strings.Cut(rest, end)

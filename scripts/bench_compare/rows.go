@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// row is a workload and the programs that do its work.
+// row is a workload and the programs that run it.
 type row struct {
 	name    string
-	program string // in Python
+	program string // the Python program
 	peers   []string
-	options []string // of all programs
-	device  string   // the only kind of device that it is for; empty: all
+	options []string // passed to all programs
+	device  string   // the only kind of device that the row is for; empty means all
 }
 
 var (
@@ -38,24 +38,24 @@ var rows = []row{
 	{"op_linear_train", "operation", []string{"raw", "raw_tuned"}, nil, ""},
 }
 
-// The kinds of devices.
+// Kinds of devices.
 const (
 	cpu = "cpu"
 	gpu = "cuda"
 )
 
-// kind is that of the device that the programs run on.
+// kind returns the kind of device that the programs run on.
 func (o options) kind() string {
 	name, _, _ := strings.Cut(o.device, ":")
 	return name
 }
 
-// workload is the name that the programs know: that of the row up to a precision or batch size.
+// workload is the name that the programs use: the row's name without a precision or batch size.
 func (r row) workload() string {
 	return strings.TrimSuffix(strings.TrimSuffix(r.name, "_bf16"), "_b128")
 }
 
-// chosen are the rows for the device, or the named ones, with the peers that are wanted.
+// chosen returns the rows for the device, or the named ones, with the selected peers.
 func (o options) chosen() ([]row, error) {
 	var out []row
 	for _, r := range rows {
@@ -82,8 +82,8 @@ func (o options) chosen() ([]row, error) {
 	return out, nil
 }
 
-// wanted is a row with the peers that are asked for. On a GPU transformers' Trainer is tuned too: TF32
-// and processes that load.
+// wanted returns a row with the selected peers. On a GPU it adds a tuned run of transformers'
+// Trainer, with TF32 and loader processes.
 func (o options) wanted(r row) row {
 	if r.program == "train" && r.name != "startup" && o.kind() == gpu {
 		r.peers = append(slices.Clip(r.peers), "hf_tuned")
@@ -96,7 +96,7 @@ func (o options) wanted(r row) row {
 	return r
 }
 
-// command runs one of the programs: ours, or a peer.
+// command returns the command line of a program: ours, or a peer.
 func (o options) command(r row, who string, threads int) []string {
 	args := []string{o.bench, "-data", o.data}
 	if who != ours {

@@ -12,8 +12,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// continueState continues the loop of checkpoint_interop.py from the folder of a state, for the
-// batches first to last-1 of batches.pt, and saves the next state.
+// continueState continues the loop of checkpoint_interop.py from a saved state, for the batches
+// first to last-1 of batches.pt, and saves the next state.
 func continueState(dir string, first, last int) error {
 	acc, err := accelerate.New(accelerate.Options{Project: accelerate.Project{PythonFiles: true}})
 	if err != nil {
@@ -58,7 +58,7 @@ func continueState(dir string, first, last int) error {
 	return err
 }
 
-// batches reads {"x": tensor}.
+// batches reads the tensor x of a file.
 func batches(path string) (x torch.Tensor, err error) {
 	f, err := pickle.Open(path)
 	if err != nil {

@@ -1,12 +1,12 @@
-// Checkpoint_interop trains up to a number of updates: the Go half of checkpoint_interop.py, which
-// says how to run both.
+// Checkpoint_interop trains up to a given update. It is the Go half of checkpoint_interop.py, which
+// describes how to run both.
 //
 //	checkpoint_interop MODEL RUN STOP
 //	checkpoint_interop state DIR FIRST STOP
 //
-// MODEL is a folder with a BERT that transformers has made and rows.json, RUN the output folder,
-// whose newest checkpoint is continued, STOP the update at which the process ends. The second form
-// continues DIR/state-FIRST, which accelerate has saved.
+// MODEL is a folder with rows.json and a BERT saved by transformers, RUN the output folder, whose
+// newest checkpoint is resumed, STOP the update at which the process ends. The second form resumes
+// DIR/state-FIRST, which accelerate saved.
 package main
 
 import (
@@ -60,7 +60,7 @@ func runState(dir, first, stop string) error {
 	return continueState(dir, from, to)
 }
 
-// stopAt ends the run at an update.
+// stopAt is a callback that ends the run at an update.
 type stopAt int
 
 func (s stopAt) StepEnd(r *trainer.Run) error {

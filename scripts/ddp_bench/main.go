@@ -1,5 +1,5 @@
-// Command ddp_bench is one of the processes that bench.py starts: it measures sums over all
-// processes, or updates of a model, and rank 0 prints a line of JSON for each.
+// Command ddp_bench is one of the processes that bench.py starts: it measures all-reduces or
+// updates of a model, and rank 0 prints a line of JSON for each.
 //
 //	python scripts/ddp_bench/bench.py
 package main
@@ -62,7 +62,7 @@ func measure(ctx context.Context, what string) (err error) {
 	return errors.Join(err, failed)
 }
 
-// allReduce sums tensors of 1 KiB to 256 MiB.
+// allReduce measures all-reduces of tensors from 1 KiB to 256 MiB.
 func allReduce(ctx context.Context, g *dist.Group) error {
 	for size := int64(1 << 10); size <= 256<<20; size *= 4 {
 		n := int(max(5, min(300, (64<<20)/size)))
@@ -107,7 +107,7 @@ func bertSmall(ctx context.Context, g *dist.Group, what string) error {
 	})
 }
 
-// update makes updates of AdamW of a model whose gradients are averaged.
+// update measures AdamW updates of a model whose gradients are averaged over all processes.
 func update(ctx context.Context, g *dist.Group, what string, model any, loss func() torch.Tensor) error {
 	m, err := ddp.New(ctx, g, model, ddp.Options{})
 	if err != nil {
@@ -161,7 +161,7 @@ func report(g *dist.Group, row string, times []time.Duration, cpu time.Duration)
 	fmt.Println(string(line))
 }
 
-// processor is the time that this process has had of all processors.
+// processor returns the CPU time of this process.
 func processor() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -170,7 +170,7 @@ func processor() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// peak is the most memory that this process has had, in MB.
+// peak returns the peak memory of this process in MB.
 func peak() float64 {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

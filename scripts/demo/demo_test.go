@@ -17,7 +17,7 @@ import (
 func TestTheScreenShowsWhatATerminalWould(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		text []string // as it arrives
+		text []string // in the chunks in which it arrives
 		want string
 	}{
 		{"lines", []string{"a\r\nb"}, "a|b|"},
@@ -41,7 +41,7 @@ func TestTheScreenShowsWhatATerminalWould(t *testing.T) {
 	}
 }
 
-// A viewer lays the pictures over one another; what it sees last must be the screen.
+// A viewer draws the images over one another; the result must be the screen.
 func TestTheLastPictureIsTheScreen(t *testing.T) {
 	f, err := newFilm()
 	require.NoError(t, err)

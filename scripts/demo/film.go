@@ -21,10 +21,11 @@ const (
 	baseline              = 13
 	margin                = 10
 	fontSize              = 13.2
-	bar                   = '━' // of the progress line
+	bar                   = '━' // the character of the progress bar
 )
 
-// The palette: what does not change, the background, and two inks in three strengths.
+// The palette: transparent (for pixels that do not change), the background, and two inks in three
+// strengths.
 var (
 	background = color.RGBA{0x0d, 0x11, 0x17, 0xff}
 	text       = color.RGBA{0xc9, 0xd1, 0xd9, 0xff}
@@ -33,18 +34,18 @@ var (
 		between(command, 1), between(command, 2), command}
 )
 
-// between is an ink on the background, thirds of it.
+// between mixes an ink with the background; thirds is the share of the ink.
 func between(ink color.RGBA, thirds int) color.RGBA {
 	mix := func(a, b uint8) uint8 { return uint8((int(a)*(3-thirds) + int(b)*thirds) / 3) }
 	return color.RGBA{mix(background.R, ink.R), mix(background.G, ink.G), mix(background.B, ink.B), 0xff}
 }
 
-// film is pictures of a screen. Each holds what differs from the one before.
+// film is a sequence of images of a screen. Each contains only what differs from the one before.
 type film struct {
 	face     font.Face
-	last     *image.Paletted // all of what is seen
+	last     *image.Paletted // the whole screen
 	pictures []*image.Paletted
-	until    []time.Duration // when each ends
+	until    []time.Duration // end time of each image
 	now      time.Duration
 	masks    map[rune]*image.Alpha
 }
@@ -93,7 +94,7 @@ func (f *film) drawChar(p *image.Paletted, left, top int, c cell) {
 	mask := f.masks[c.char]
 	if mask == nil {
 		mask = image.NewAlpha(image.Rect(0, 0, charWidth, lineHeight))
-		if c.char == bar { // which the font does not have
+		if c.char == bar { // the font lacks this character
 			draw.Draw(mask, image.Rect(0, lineHeight/2-1, charWidth, lineHeight/2+3), image.Opaque, image.Point{},
 				draw.Src)
 		} else {
@@ -115,8 +116,9 @@ func (f *film) drawChar(p *image.Paletted, left, top int, c cell) {
 	}
 }
 
-// changes returns what a picture has to hold so that p is seen after the last one, nil if it is
-// seen already: the part that differs, or the differences within it, whichever takes fewer bytes.
+// changes returns the next image of the film so that it then shows p, or nil if it already does:
+// the smallest part that differs, with or without its unchanged pixels, whichever takes fewer
+// bytes.
 func (f *film) changes(p *image.Paletted) *image.Paletted {
 	if f.last == nil {
 		return p
@@ -144,11 +146,11 @@ func cut(p *image.Paletted, r image.Rectangle) *image.Paletted {
 
 func encodedSize(p *image.Paletted) int {
 	var b bytes.Buffer
-	_ = gif.Encode(&b, p, nil) // a buffer takes everything
+	_ = gif.Encode(&b, p, nil) // writing to a buffer cannot fail
 	return b.Len()
 }
 
-// gif is the film with times in hundredths of a second, none of which is lost by rounding.
+// gif returns the film as a GIF. Rounding to hundredths of a second does not accumulate.
 func (f *film) gif() *gif.GIF {
 	g := &gif.GIF{Config: image.Config{ColorModel: palette, Width: f.last.Rect.Dx(), Height: f.last.Rect.Dy()},
 		BackgroundIndex: 1}

@@ -1,12 +1,12 @@
 //go:build linux
 
-// Command demo makes the moving picture of the README: it runs examples/digits in a terminal,
-// stops it with Ctrl-C, runs it again, and draws what the terminal showed, when it showed it.
+// Command demo makes the animation of the README: it runs examples/digits in a terminal, stops it
+// with Ctrl-C, runs it again, and draws what the terminal shows in real time.
 //
 //	go run ./scripts/demo [-o docs/demo.gif]
 //
-// The times are those of the run; only the typing and the pauses between the commands are made up.
-// The temporary folder that the program runs in is shown as ~/digits.
+// The timing is that of the run; only the typing and the pauses between the commands are
+// artificial. The temporary folder that the program runs in is shown as ~/digits.
 package main
 
 import (
@@ -27,11 +27,11 @@ import (
 const (
 	columns, rows = 90, 24
 	shownFolder   = "~/digits"
-	frameTime     = 200 * time.Millisecond // what is printed within it is one picture
+	frameTime     = 200 * time.Millisecond // output within this time is one image
 	keyTime       = 50 * time.Millisecond
-	pause         = 1200 * time.Millisecond // before a command
+	pause         = 1200 * time.Millisecond // before each command
 	lastPause     = 6 * time.Second
-	stopAt        = "epoch 8 " // Ctrl-C is pressed when the screen shows it
+	stopAt        = "epoch 8 " // Ctrl-C is sent when the screen shows this
 )
 
 func main() {
@@ -93,10 +93,10 @@ func typed(f *film, s *screen, command string) {
 	s.write([]byte("\r\n"), false)
 }
 
-// play runs the program in a terminal of its own and films what it prints, until its end. When the
-// screen shows stop, Ctrl-C is pressed.
+// play runs the program in its own terminal and films its output until it exits. When the screen
+// shows stop, play sends Ctrl-C.
 func play(f *film, s *screen, program, dir, stop string) (code int, err error) {
-	terminal, far, err := openTerminal(columns-len("^C"), rows) // ^C has room behind the progress line
+	terminal, far, err := openTerminal(columns-len("^C"), rows) // leaves room for ^C behind the progress line
 	if err != nil {
 		return 0, err
 	}
@@ -122,9 +122,9 @@ func play(f *film, s *screen, program, dir, stop string) (code int, err error) {
 			}
 		}
 	}()
-	shown := time.Now() // the last picture
+	shown := time.Now() // time of the last image
 	for chunk := range chunks {
-		if now := time.Now(); now.Sub(shown) >= frameTime { // what is on the screen was there until now
+		if now := time.Now(); now.Sub(shown) >= frameTime { // the screen showed its content until now
 			f.add(s, now.Sub(shown))
 			shown = now
 		}

@@ -12,15 +12,15 @@ import (
 // cell is a character of the screen; the zero value is empty.
 type cell struct {
 	char  rune
-	typed bool // by the user
+	typed bool // by the user, not printed
 }
 
-// screen is a terminal's, as far as a training program asks: text, new lines, and a last line that
-// is drawn again.
+// screen emulates as much of a terminal as a training program needs: text, newlines, and a last
+// line that is redrawn.
 type screen struct {
 	cells    [][]cell
 	row, col int
-	partial  []byte // of a character, or of an escape sequence
+	partial  []byte // incomplete character or escape sequence
 }
 
 func newScreen(columns, rows int) *screen {
@@ -31,7 +31,7 @@ func newScreen(columns, rows int) *screen {
 	return s
 }
 
-var eraseLine = []byte("\x1b[K") // from the cursor on
+var eraseLine = []byte("\x1b[K") // from the cursor to the end of the line
 
 func (s *screen) write(text []byte, typed bool) {
 	text = slices.Concat(s.partial, text)
@@ -64,7 +64,7 @@ func (s *screen) write(text []byte, typed bool) {
 	}
 }
 
-// down moves the cursor a line down, and the lines up where it is on the last one.
+// down moves the cursor one line down, and scrolls if it is on the last line.
 func (s *screen) down() {
 	if s.row++; s.row < len(s.cells) {
 		return
@@ -75,7 +75,7 @@ func (s *screen) down() {
 	s.cells = append(s.cells[1:], first)
 }
 
-// String is what the screen shows.
+// String returns the text on the screen.
 func (s *screen) String() string {
 	var b strings.Builder
 	for _, line := range s.cells {

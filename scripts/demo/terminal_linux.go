@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openTerminal opens a pseudo-terminal: what the program prints to far is read from near.
+// openTerminal opens a pseudoterminal: what the program prints to far can be read from near.
 func openTerminal(columns, rows int) (near, far *os.File, err error) {
 	near, err = os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Packs what a machine with a GPU, and without Go, needs for run.sh into one archive: scripts/gpu/pack.sh [DEST [DATA]]
-# DEST is a folder, .gpu by default, which git ignores; DATA that of the data sets, as for make bench-compare.
-# Run make setup before, and make setup CUDA=1 where the CUDA half of the shim is wanted.
+# Packs everything that run.sh needs on a GPU machine without Go into one archive: scripts/gpu/pack.sh [DEST [DATA]]
+# DEST is a folder, by default .gpu, which git ignores; DATA is the folder of the data sets, as for make bench-compare.
+# Run make setup first, and also make setup CUDA=1 to include the CUDA half of the shim.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 dest=${1:-$root/.gpu} data=${2:-${DATA:-$root/../shared/data}} limit=45
@@ -14,7 +14,7 @@ mkdir -p "$work/bin" "$work/lib" "$work/tests"
 cd "$root"
 export CGO_ENABLED=1
 
-# The shim and what is loaded beside it: those of the sources here, which must be built.
+# The shim and its companion libraries, which must have been built from these sources.
 abi=$(sed -n 's/^#define CT_ABI "\(.*\)"/\1/p' cgotorch/zz_abi.h)
 out=$(scripts/install_libtorch.sh --paths | sed -n 's/^OUT=//p')
 [ -e "$out/libcgotorch-$abi.so" ] || { echo "pack.sh: $out has no libcgotorch-$abi.so: make setup builds it" >&2 && exit 1; }
@@ -40,8 +40,8 @@ else
 fi
 
 cp scripts/gpu/run.sh scripts/gpu/levers.py "$dest/"
-# -9 has a window of 64 MiB: the programs have most of their code in common, which smaller ones do not see.
-tar -C "$work" --sort=name --owner=0 --group=0 -cf - . | xz "-${XZ:-9}" >"$dest/pack.new" # whole, or not there
+# -9 has a window of 64 MiB, large enough to find the code that the programs have in common.
+tar -C "$work" --sort=name --owner=0 --group=0 -cf - . | xz "-${XZ:-9}" >"$dest/pack.new" # renamed when complete
 mv "$dest/pack.new" "$dest/pack.tar.xz"
 size=$(($(du -sb "$dest" | cut -f1) >> 20))
 echo "$dest: $size MiB"

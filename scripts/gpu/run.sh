@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# The first hour on a GPU, in stages: bash .gpu/run.sh [--dry] STAGE...
-# What each stage teaches stands in README.md beside pack.sh, which makes this folder. Short lines go to standard output, all
-# of it to $OUT/N.log. --dry does little, on the CPU: to see that all of it runs.
-#   DEVICE (cuda), PYTHON (python3: has torch 2.11, transformers, accelerate), OUT (/tmp/out), ROUNDS (3)
-#   ROWS, IMPLS: of stages 3 and 4; LEVERS: of stage 5; LIBTORCH: instead of the torch of PYTHON
+# Tests and measurements on a GPU, in stages: bash .gpu/run.sh [--dry] STAGE...
+# The README.md next to pack.sh, which makes this folder, describes the stages. Standard output gets a summary, and $OUT/N.log
+# everything. --dry runs a small part of every stage, on the CPU, to check that it works.
+#   DEVICE (cuda), PYTHON (python3; needs torch 2.11, transformers, accelerate), OUT (/tmp/out), ROUNDS (3)
+#   ROWS, IMPLS: for stages 3 and 4; LEVERS: for stage 5; LIBTORCH: used instead of PYTHON's torch
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 python=${PYTHON:-python3} OUT=${OUT:-/tmp/out} dry=''
@@ -12,7 +12,7 @@ device=${DEVICE:-$([ -n "$dry" ] && echo cpu || echo cuda)}
 [ $# -gt 0 ] || { sed -n '2,7s/^# //p' "$0" >&2; exit 2; }
 mkdir -p "$OUT"
 
-# The archive is unpacked once for its contents.
+# Each version of the archive is unpacked once.
 pack=${TMPDIR:-/tmp}/gotrainer-gpu-$(sha256sum "$here/pack.tar.xz" | cut -c1-12) || exit 1
 if [ ! -e "$pack/whole" ]; then
   mkdir -p "$pack"
@@ -27,7 +27,7 @@ LIBTORCH=${LIBTORCH:-$("$python" -c 'import os, torch; print(os.path.dirname(tor
 export LIBTORCH GOTRAINER_LIB=$pack/lib GOTRAINER_REQUIRE_TORCH=1 PYTHONUNBUFFERED=1 HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1
 
 failed=0
-step() { # NAME LIMIT COMMAND...: never ends the stage
+step() { # NAME LIMIT COMMAND...: the stage continues if it fails
   local name=$1 limit=$2 begin=$SECONDS rc=0
   shift 2
   echo "== $name" >>"$log"
@@ -37,15 +37,15 @@ step() { # NAME LIMIT COMMAND...: never ends the stage
 }
 probe() { step "gpuprobe $*" 240 "$pack/bin/gpuprobe" -device "$device" ${dry:+-tiny} "$@"; }
 levers() { step "levers $*" 560 env PEERS="$pack/peers" "$python" "$here/levers.py" ${dry:+--dry} "$@"; }
-# Tests that read the sources of a checkout, or lay out installations of their own.
+# Tests that need the sources of a checkout, or that create installations.
 checkout='EveryTensorArgumentIsKeptAlive|LoaderSaysWhatIsMissing|WithoutADriverTheCUDALibraries|EveryOperatorOfTheTable|TheTableOfNamesIsTrue'
-tests() { # PACKAGE [FLAGS]: a package's tests, in the folder that has its files
+tests() { # PACKAGE [FLAGS]: a package's tests, in the folder with its files
   local p=$1
   shift
   [ -e "$pack/tests/${p//\//_}.test" ] || return 0
   step "tests of $p" 300 env -C "$pack/tests/tree/$p" "$pack/tests/${p//\//_}.test" -test.timeout 280s -test.skip "$checkout" ${dry:+-test.short} "$@"
 }
-compare() { # ROWS IMPLS ROWS-OF-DRY: the CPU has one row of each kind, beside one peer, to be done in a minute or two
+compare() { # ROWS IMPLS DRY-ROWS: a dry run has one row of each kind and one peer, to finish in a minute or two
   if [ ! -d "$pack/data" ]; then
     echo "== the data sets were not packed (pack.sh DEST DATA): no comparison"
     return 0
@@ -55,9 +55,9 @@ compare() { # ROWS IMPLS ROWS-OF-DRY: the CPU has one row of each kind, beside o
   [ -z "$dry" ] || { rounds=1 threads=1; set -- "$3" raw_tuned; }
   step "bench_compare" 575 "$pack/bin/bench_compare" -bench "$pack/bin/bench" -peers "$pack/peers" -python "$python" -data "$pack/data" \
     -device "$device" -threads "$threads" -rounds "$rounds" ${dry:+-tiny} -rows "${ROWS:-$1}" -impls "${IMPLS:-$2}"
-  grep -E '^\||ms a step$' "$log" # the runs too: the table comes when all are done
+  grep -E '^\||ms a step$' "$log" # also the single runs, since the table comes only at the end
 }
-lever() { # WORKLOAD FLAGS: gotrainer with them; the CPU has the data set on the device only
+lever() { # WORKLOAD FLAGS: gotrainer with these flags, some of which do not exist on the CPU
   [ -d "$pack/data" ] || return 0
   case "$device $*" in "cpu "*-graphs* | "cpu "*-prefetch*) return 0 ;; esac
   step "bench $*" 60 "$pack/bin/bench" -data "$pack/data" -device "$device" ${dry:+-tiny} -workload "$@"
@@ -65,21 +65,21 @@ lever() { # WORKLOAD FLAGS: gotrainer with them; the CPU has the data set on the
 }
 stage() {
   case $1 in
-  1) # does it load, does it compute rightly, what does the machine have
+  1) # loading, correct results, the machine's capabilities
     levers env
     step doctor 60 "$pack/bin/gotrainer" doctor
     probe ops parity threads upload attention broken determinism
     tests amp -test.run 'GPU|CUDA|Float16'
     levers sync roofs sdpa ctc
     ;;
-  2) # reliability: resume, fp16, waits, memory, and the tests with the CUDA libraries loaded
+  2) # reliability: resuming, fp16, waiting, memory, and the tests with the CUDA libraries loaded
     probe resume fp16 waits oom growth
     step conformance 200 "$pack/bin/conformance" -device "$device" "$pack/cases"
     for p in torch torch/cuda amp optim nn trainer/engine models/bert models/crnn; do tests "$p"; done
     ;;
   3) compare "$([ "$device" = cpu ] && echo bert_base,bert_small || echo bert_base,bert_base_b128,bert_small)" raw_tuned,hf,hf_tuned bert_small ;;
   4) compare mlp,mlp_tiny,crnn,crnn_bf16 raw,raw_tuned,hf mlp_tiny,crnn ;;
-  6) # what our own options for a GPU are worth
+  6) # the gain from each of gotrainer's GPU options
     local o row gib=1073741824
     for row in mlp_tiny mlp; do
       for o in "" -prefetch "-graphs 8" "-graphs 8 -prefetch" "-dataset-on-device $gib" "-dataset-on-device $gib -graphs 8"; do
@@ -88,14 +88,14 @@ stage() {
       done
     done
     for row in ${dry:+-} crnn bert_small bert_base; do
-      [ "$row" != - ] || break # these take the CPU too long
+      [ "$row" != - ] || break # too slow on the CPU
       for o in "" -prefetch "-graphs 8" "-graphs 8 -prefetch"; do
         # shellcheck disable=SC2086
         lever "$row" $o
       done
     done
     ;;
-  5) # what each lever is worth; the names are words of their own
+  5) # the gain from each lever; LEVERS is split into words
     # shellcheck disable=SC2086
     levers ${LEVERS:-bert mlp crnn gemm fp8}
     ;;

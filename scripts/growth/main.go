@@ -1,6 +1,6 @@
 // Command growth measures how costs grow with the size of the work: batch, width, length of the
 // texts, samples of the data set, bytes of a checkpoint, goroutines of the loader. It draws a plot
-// for each and writes a table, in less than five minutes on a quiet machine:
+// for each and writes a table, in less than five minutes on an idle machine:
 //
 //	go run ./scripts/growth -out docs/growth
 package main
@@ -58,7 +58,7 @@ func run(out, only string, tiny bool, threads int) error {
 	return os.WriteFile(filepath.Join(out, "table.md"), []byte(table(series, machine(threads))), 0o666)
 }
 
-// choose returns the quantities of that list, in the order of the table.
+// choose returns the quantities named in a list, in the order of the table.
 func choose(only string) ([]quantity, error) {
 	if only == "" {
 		return quantities, nil

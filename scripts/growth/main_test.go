@@ -34,7 +34,7 @@ func TestExponentIsTheSlopeOfTheLargerHalf(t *testing.T) {
 	for _, n := range []int{1, 2, 4, 8, 16, 32} {
 		wall := float64(n * n)
 		if n < 8 {
-			wall = 1 // what does not grow yet does not count
+			wall = 1 // the exponent ignores the smaller sizes
 		}
 		m.points = append(m.points, point{size: n, wall: wall})
 	}

@@ -9,36 +9,37 @@ import (
 	"time"
 )
 
-// quantity is something that work can have more of.
+// quantity is a size that the cost of some work may depend on.
 type quantity struct {
-	name  string // of the plot
-	what  string // is measured, for the table
-	axis  string // what a size counts
+	name  string // of the plot's file
+	what  string // what is measured, for the table
+	axis  string // unit of the sizes
 	sizes []int
 
-	// prepare makes the work of one size and returns what is timed, and what cleans up after it.
+	// prepare sets up the work of one size and returns the function to time and the one that cleans
+	// up.
 	prepare func(size int) (work, cleanup func() error, err error)
 }
 
-// point is what a quantity costs at one size: medians of rounds.
+// point is the cost at one size: medians over the rounds.
 type point struct {
 	size  int
 	wall  float64 // ms
 	cpu   float64 // ms of all threads
-	bytes float64 // allocated in Go
+	bytes float64 // allocated on Go's heap
 }
 
-// measured is a quantity with a point for each size.
+// measured is a quantity with its measurements, one for each size.
 type measured struct {
 	quantity
 	points []point
 }
 
-// mostRounds bounds the rounds of work that takes no time.
+// mostRounds limits the rounds of work that takes hardly any time.
 const mostRounds = 200
 
-// measure times the work of each size for about the budget, in at least three rounds after one that
-// is not counted.
+// measure times the work of each size for about the budget, in at least three rounds after a
+// warm-up round.
 func (q quantity) measure(budget time.Duration) (measured, error) {
 	m := measured{quantity: q}
 	for _, size := range q.sizes {
@@ -60,7 +61,7 @@ func rounds(work func() error, budget time.Duration) (point, error) {
 	if err := work(); err != nil {
 		return point{}, err
 	}
-	runtime.GC() // what came before is not this one's to collect
+	runtime.GC() // collect earlier garbage before timing
 	var wall, cpu, bytes []float64
 	for begin := time.Now(); len(wall) < 3 || time.Since(begin) < budget && len(wall) < mostRounds; {
 		var before, after runtime.MemStats
@@ -77,7 +78,7 @@ func rounds(work func() error, budget time.Duration) (point, error) {
 	return point{wall: median(wall), cpu: median(cpu), bytes: median(bytes)}, nil
 }
 
-// cpuTime is what all threads of this process have used.
+// cpuTime returns the CPU time of all threads of this process.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
@@ -93,8 +94,8 @@ func median(xs []float64) float64 {
 	return xs[len(xs)/2]
 }
 
-// exponent says how the time grows over the larger half of the sizes: 1 is in proportion, 2 with
-// the square. It is the slope of the logarithms, by least squares; 0 for a single point.
+// exponent estimates how the time grows over the larger half of the sizes: 1 is linear, 2
+// quadratic. It is the least-squares slope of the logarithms, or 0 for a single point.
 func (m measured) exponent() float64 {
 	upper := m.points[min(len(m.points)/2, max(len(m.points)-2, 0)):]
 	var n, sx, sy, sxx, sxy float64

@@ -83,7 +83,7 @@ func vectors(n int) []data.Example {
 	return samples
 }
 
-// updates trains on one batch, again and again.
+// updates trains on the same batch repeatedly.
 func updates[S, B any](task engine.Task[S, B], samples []S) (work, cleanup func() error, err error) {
 	step, err := engine.New(task, engine.Options{Optimizer: optim.AdamW{LR: 1e-4}})
 	if err != nil {
@@ -126,7 +126,7 @@ func bertUpdates(length int) (work, cleanup func() error, err error) {
 	return updates(task, texts)
 }
 
-// sum is a collate function that costs next to nothing.
+// sum is a collate function that costs almost nothing.
 func sum(samples []int) (total int, err error) {
 	for _, s := range samples {
 		total += s
@@ -148,7 +148,7 @@ func firstBatch(n int) (work, cleanup func() error, err error) {
 	}, nothing, nil
 }
 
-// weights are a layer of so many megabytes.
+// weights returns a layer of the given size in megabytes.
 func weights(megabytes int) *nn.Linear {
 	return nn.NewLinear(1<<10, int64(megabytes)<<8, &nn.LinearOptions{NoBias: true})
 }
@@ -188,7 +188,7 @@ func loads(megabytes int) (work, cleanup func() error, err error) {
 	}, func() error { return os.RemoveAll(dir) }, nil
 }
 
-// epochs loads samples that cost computing and nothing else.
+// epochs loads samples whose only cost is computation.
 func epochs(workers int) (work, cleanup func() error, err error) {
 	sample := func(i int) (int, error) {
 		x := float64(i)

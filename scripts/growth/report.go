@@ -14,8 +14,8 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 )
 
-// draw plots the times over the sizes, both as logarithms: a cost in proportion is a straight line
-// with the slope of the grid's diagonal.
+// draw plots time against size on logarithmic axes: a linear cost is a straight line parallel to
+// the grid's diagonal.
 func (m measured) draw(path string) error {
 	p := plot.New()
 	p.Title.Text = m.what
@@ -33,7 +33,7 @@ func (m measured) draw(path string) error {
 	} {
 		points := make(plotter.XYs, len(m.points))
 		for i, at := range m.points {
-			points[i] = plotter.XY{X: float64(at.size), Y: max(line.of(at), 1e-3)} // the clock's step
+			points[i] = plotter.XY{X: float64(at.size), Y: max(line.of(at), 1e-3)} // the resolution of the clock
 		}
 		path, marks, err := plotter.NewLinePoints(points)
 		if err != nil {
@@ -54,7 +54,7 @@ func (m measured) summary() string {
 		last.size)
 }
 
-// table is a page with a row for each quantity and, below, one for each size.
+// table returns a page with a table of the quantities and, below, one of all sizes.
 func table(series []measured, machine string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# How costs grow\n\nWritten by `go run ./scripts/growth`. %s\nMedians of rounds. The exponent is "+
@@ -74,7 +74,7 @@ func table(series []measured, machine string) string {
 	return b.String()
 }
 
-// machine describes where and when it was measured.
+// machine describes where and when the measurements were made.
 func machine(threads int) string {
 	load := "unknown"
 	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
@@ -84,7 +84,7 @@ func machine(threads int) string {
 		time.Now().Format("2 January 2006"), runtime.NumCPU(), model(), runtime.Version(), threads, load)
 }
 
-// model is the processor's name, as Linux tells it.
+// model returns the name of the CPU as reported by Linux.
 func model() string {
 	text, _ := os.ReadFile("/proc/cpuinfo")
 	for line := range strings.Lines(string(text)) {

@@ -1,7 +1,7 @@
-// Command hezar_interop is the Go side of scripts/hezar_interop.py: it loads a folder of Hezar's,
-// predicts, prints what it predicted as JSON, and saves the model as a folder of Hezar's again.
-// With -train it trains the model on the inputs under Hezar's Trainer first, and TO is what the
-// Trainer saves.
+// Command hezar_interop is the Go side of scripts/hezar_interop.py: it loads a model folder in
+// Hezar's format, prints the predictions as JSON, and saves the model in that format again. With
+// -train it first trains the model on the inputs with compat/hezar's Trainer, and TO is the folder
+// that the Trainer saves.
 //
 //	go run ./scripts/hezar_interop [-train] FROM TO INPUT...
 package main
@@ -62,7 +62,7 @@ func run(ctx context.Context, train bool, from, to string, inputs []string) erro
 	return json.NewEncoder(os.Stdout).Encode(predictions)
 }
 
-// fit trains a model of texts on the inputs, whose labels are made up, and returns Trainer.Save.
+// fit trains a text model on the inputs, with made-up labels, and returns Trainer.Save.
 func fit(ctx context.Context, model *repository.Model, dir string, inputs []string) (func(to string) error, error) {
 	classes, tokenizer := int64(len(model.Labels())), model.Preprocessors.Tokenizer
 	if strings.HasSuffix(model.Kind(), "_text_classification") {
@@ -76,7 +76,7 @@ func fit(ctx context.Context, model *repository.Model, dir string, inputs []stri
 		}
 		return fitted(ctx, "text_classification", "accuracy", hezar.TextClassification(model), set, dir)
 	}
-	if strings.HasSuffix(model.Kind(), "_text_generation") { // GPT-2 learns the text itself, and here so does T5
+	if strings.HasSuffix(model.Kind(), "_text_generation") { // GPT-2 learns the text itself; here T5 does too
 		var rows data.Slice[datasets.SummaryRow]
 		for _, text := range inputs {
 			rows = append(rows, datasets.SummaryRow{Text: text, Summary: text})

@@ -9,8 +9,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// cases are what is measured, in the order of the table. peers/opcost.cc and opcost.py have the
-// same names.
+// cases are the measured operations, in the order of the table. peers/opcost.cc and opcost.py use
+// the same names.
 var cases = []struct{ family, name string }{
 	{"elementwise", "add"}, {"elementwise", "mul by a number"}, {"elementwise", "relu"}, {"elementwise", "exp"},
 	{"elementwise", "add, 65536"},
@@ -28,7 +28,7 @@ var cases = []struct{ family, name string }{
 	{"forward and backward", "MLP of 2 layers"},
 }
 
-// measureAll prints Go's times. A hundred calls share a scope, as the calls of a training step do.
+// measureAll prints the times in Go. A hundred calls share a scope, as in a training step.
 func measureAll(out io.Writer) error {
 	return torch.Try(func() {
 		torch.NoGrad(func() { withoutGradients(out) })
@@ -49,7 +49,7 @@ func measure(out io.Writer, name string, f func()) {
 	fmt.Fprintf(out, "%s\t%.1f\n", name, least*1e9)
 }
 
-// spent is how many seconds n calls take.
+// spent returns how many seconds n calls take.
 func spent(n int, f func()) float64 {
 	start := time.Now()
 	for ; n > 0; n -= perScope {
@@ -81,7 +81,7 @@ func withoutGradients(out io.Writer) {
 		{"mul by a number", func() { x.MulScalar(2.0) }},
 		{"relu", func() { x.ReLU() }},
 		{"exp", func() { x.Exp() }},
-		// as C++ and Python do; a hundred results of 256 KiB in a scope leave the cache
+		// freed at once, as C++ and Python do: a hundred results of 256 KiB would not fit the cache
 		{"add, 65536", func() { large.Add(large).Free() }},
 		{"sum", func() { x.Sum(torch.DefaultDType) }},
 		{"mean of rows", func() { m.MeanDim(one, false, torch.DefaultDType) }},

@@ -4,8 +4,8 @@
 //	make opcost PYTHON=venv/bin/python
 //
 // The three run the same calls of the same libtorch in turn, -runs times; a figure is the median
-// over the runs of the least time of seven rounds. Without -include the C++ program is left out,
-// without a Python that has torch, Python.
+// over the runs of the minimum of seven rounds. The C++ program is skipped without -include, and
+// Python without a Python that has torch.
 package main
 
 import (
@@ -49,10 +49,10 @@ type options struct {
 	runs                        int
 }
 
-// times are the nanoseconds of each case, one for each run.
+// times holds the nanoseconds of each case, one per run.
 type times map[string][]float64
 
-// program is one of the programs that are compared.
+// program is one of the compared programs.
 type program struct {
 	name    string
 	command []string
@@ -99,7 +99,7 @@ func (o options) compare(out io.Writer) error {
 	return table(out, programs)
 }
 
-// run runs the program once, on one thread, and takes its times.
+// run runs the program once, on one thread, and adds its times.
 func (p *program) run() error {
 	c := exec.Command(p.command[0], p.command[1:]...)
 	c.Env = append(os.Environ(), "OMP_NUM_THREADS=1", "MKL_NUM_THREADS=1")
@@ -128,7 +128,7 @@ func (t times) read(in io.Reader) error {
 	return lines.Err()
 }
 
-// median of the runs of a case; 0 if there were none.
+// median returns the median over the runs of a case, or 0 if there were none.
 func (t times) median(name string) float64 {
 	s := slices.Sorted(slices.Values(t[name]))
 	if len(s) == 0 {
@@ -137,7 +137,7 @@ func (t times) median(name string) float64 {
 	return s[len(s)/2]
 }
 
-// table prints the medians in Markdown, with Go's time over that of each other program.
+// table prints the medians in Markdown, with Go's time divided by that of each other program.
 func table(out io.Writer, programs []program) error {
 	head, rule := "| family | call |", "| --- | --- |"
 	for _, p := range programs {

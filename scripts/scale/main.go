@@ -1,5 +1,5 @@
-// Command scale prints the tables of docs/scale.md: what training on 8 to 1,024 GPUs would cost by
-// a model on paper, whose assumptions stand in model.go. Nothing of it is measured.
+// Command scale prints the tables of docs/scale.md: the estimated cost of training on 8 to 1,024
+// GPUs, by an analytical model whose assumptions are in model.go. None of it is measured.
 //
 //	go run ./scripts/scale
 package main

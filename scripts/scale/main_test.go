@@ -20,7 +20,7 @@ func TestThePageHasWhatIsPrinted(t *testing.T) {
 	assert.Equal(t, report(h200, llama3), tables, "go run ./scripts/scale prints what belongs there")
 }
 
-// The figures that the page's text repeats.
+// Figures that the text of docs/scale.md quotes.
 func TestTheFiguresOfTheText(t *testing.T) {
 	bert := workloads[0]
 	assert.InDelta(t, 22.0, h200.compute(bert)*1e3, 0.05)

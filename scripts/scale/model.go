@@ -5,43 +5,44 @@ import (
 	"time"
 )
 
-// assumptions are what the model is told of machines. None of them was measured by this project.
+// assumptions are the model's parameters of the machines. None of them was measured by this
+// project.
 type assumptions struct {
-	peak        float64       // operations a second of a GPU, dense bf16
-	perNode     int           // GPUs of a machine
-	nvlink, nic float64       // bytes a second that collectives reach within a machine; per GPU between
-	nvlinkHop   time.Duration // latency of a step of a collective within a machine
+	peak        float64       // operations per second of a GPU, dense bf16
+	perNode     int           // GPUs per machine
+	nvlink, nic float64       // bytes per second of collectives within a machine; per GPU between machines
+	nvlinkHop   time.Duration // latency of one step of a collective within a machine
 	nicHop      time.Duration // and between machines
-	bucket      float64       // bytes of gradients that are reduced at a time
-	last        float64       // bytes of the bucket that no backward pass hides
+	bucket      float64       // bytes of gradients reduced at a time
+	last        float64       // bytes of the last bucket, which no backward pass hides
 
-	// The road in Go: bytes a second of a connection, of a copy to or from a GPU and of sums, and
-	// what each process costs for each bucket.
+	// For inGo: bytes per second of a connection, of a copy to or from a GPU and of sums, and the
+	// cost of each process per bucket.
 	host, copied, added float64
 	message             time.Duration
 }
 
-// h200 is a machine of eight H200 with NVLink 4 and one NIC of 400 Gb/s for each: bandwidths are 80
-// % of 450 GB/s and 90 % of 50.
+// h200 is a machine with eight H200s, NVLink 4 and a NIC of 400 Gb/s per GPU: bandwidths are 80 %
+// of 450 GB/s and 90 % of 50.
 var h200 = assumptions{
 	peak: 989e12, perNode: 8, nvlink: 360e9, nic: 45e9,
 	nvlinkHop: 12 * time.Microsecond, nicHop: 25 * time.Microsecond, bucket: 25e6, last: 1e6,
 	host: 1.1e9, copied: 25e9, added: 1.6e9, message: 30 * time.Microsecond,
 }
 
-// workload is one model and the batch of one GPU.
+// workload is a model and the batch of one GPU.
 type workload struct {
 	name       string
 	parameters float64
-	operations float64 // of forward and backward pass over a GPU's batch
-	mfu        float64 // share of the peak that they reach
+	operations float64 // of the forward and backward pass over a GPU's batch
+	mfu        float64 // fraction of the peak that they reach
 	sharded    bool    // ZeRO-3, otherwise DistributedDataParallel
-	layers     float64 // units of ZeRO-3
-	again      float64 // what is computed twice, as a share: activation checkpointing
+	layers     float64 // number of ZeRO-3 units
+	again      float64 // fraction that activation checkpointing computes twice
 }
 
-// Operations are 6 for each parameter outside of embeddings and token, and 12 for each layer, pair
-// of tokens and column of attention, unless that is small beside them.
+// Operations are 6 per token and parameter outside of embeddings, and for attention 12 per layer,
+// pair of tokens and column, unless that is negligible.
 var workloads = []workload{
 	{name: "BERT-base, 128 x 128 tokens", parameters: 110e6, mfu: 0.40,
 		operations: 6*86e6*128*128 + 12*12*128*768*128*128},
@@ -54,15 +55,15 @@ var workloads = []workload{
 		sharded: true, layers: 80, again: 0.33},
 }
 
-// step is an update, in seconds.
+// step is the cost of an update in seconds.
 type step struct{ compute, traffic, shows float64 }
 
-// efficiency is how much of the time of an update is computing.
+// efficiency is the fraction of an update that is computation.
 func (s step) efficiency() float64 { return s.compute / (s.compute + s.shows) }
 
-// collective is the time of one over n GPUs for a tensor of so many bytes. An all-reduce makes 2
-// passes over it, a reduce-scatter or all-gather 1. It is hierarchical: within machines and between
-// them at the same time, of which the longer counts and a tenth of the shorter.
+// collective is the time of a collective over n GPUs for a tensor of the given size. An all-reduce
+// makes 2 passes over it, a reduce-scatter or all-gather 1. Collectives are hierarchical: traffic
+// within and between machines overlaps, so the longer counts, and a tenth of the shorter.
 func (a assumptions) collective(bytes float64, n int, passes float64) float64 {
 	local, nodes := float64(min(n, a.perNode)), float64(max(1, n/a.perNode))
 	inside := passes*(local-1)/local*bytes/a.nvlink + passes*math.Log2(max(local, 2))*a.nvlinkHop.Seconds()
@@ -73,12 +74,12 @@ func (a assumptions) collective(bytes float64, n int, passes float64) float64 {
 	return max(inside, between) + 0.1*min(inside, between)
 }
 
-// compute is the time of the operations alone.
+// compute is the time of the computation alone.
 func (a assumptions) compute(w workload) float64 {
 	return w.operations / (a.peak * w.mfu) * (1 + w.again)
 }
 
-// update is one on n GPUs.
+// update is the cost of an update on n GPUs.
 func (a assumptions) update(w workload, n int) step {
 	if w.sharded {
 		return a.fullShard(w, n)
@@ -86,8 +87,8 @@ func (a assumptions) update(w workload, n int) step {
 	return a.ddp(w, n)
 }
 
-// ddp reduces gradients in float32, bucket by bucket, while the backward pass, two thirds of an
-// update, computes the next ones.
+// ddp is the cost with DistributedDataParallel: gradients are reduced in float32, bucket by bucket,
+// while the backward pass, two thirds of an update, computes the next ones.
 func (a assumptions) ddp(w workload, n int) step {
 	bytes := 4 * w.parameters
 	buckets := max(1, math.Ceil(bytes/a.bucket))
@@ -97,8 +98,9 @@ func (a assumptions) ddp(w workload, n int) step {
 	return s
 }
 
-// fullShard gathers the bf16 weights of each unit twice and scatters its gradients in float32, one
-// unit ahead of the computing. The first gather and the last scatter have nothing to hide behind.
+// fullShard is the cost with ZeRO-3: it gathers the bf16 weights of each unit twice and
+// reduce-scatters its gradients in float32, one unit ahead of the computation. The first gather and
+// the last scatter overlap with nothing.
 func (a assumptions) fullShard(w workload, n int) step {
 	unit := w.parameters / w.layers
 	gather, scatter := a.collective(2*unit, n, 1), a.collective(4*unit, n, 1)
@@ -107,8 +109,8 @@ func (a assumptions) fullShard(w workload, n int) step {
 	return s
 }
 
-// inGo is the road that this project took first and has removed: gradients copied to the host, sent
-// through connections in Go, summed there and copied back, when the backward pass is over.
+// inGo is the cost of this project's first implementation, since removed: after the backward pass,
+// gradients are copied to the host, sent through Go connections, summed there and copied back.
 func (a assumptions) inGo(w workload, n int) step {
 	bytes, others := 4*w.parameters, float64(n-1)/float64(n)
 	t := 2*bytes/a.copied + 2*others*bytes/a.host + others*bytes/a.added +
@@ -117,34 +119,34 @@ func (a assumptions) inGo(w workload, n int) step {
 }
 
 // straggler is how much longer than the mean the slowest of n processes takes, in standard
-// deviations of the time of one: about the largest of n normal numbers.
+// deviations: about the expected maximum of n normal random numbers.
 func straggler(n int) float64 { return math.Sqrt(2 * math.Log(float64(n))) }
 
-// failures say what a run loses by processes that fail.
+// failures holds the assumptions about failing processes.
 type failures struct {
-	each     time.Duration // 1,024 GPUs: one failure in so long
-	interval time.Duration // between two checkpoints
-	stall    time.Duration // training waits so long for each
-	hang     time.Duration // until NCCL's own timeout ends a collective whose process is gone
+	each     time.Duration // mean time between failures of 1,024 GPUs
+	interval time.Duration // between checkpoints
+	stall    time.Duration // time that training waits for each checkpoint
+	hang     time.Duration // until NCCL's own timeout ends a collective with a dead process
 }
 
 // The rate is that of Llama 3's pre-training, 419 unexpected interruptions in 54 days of 16,384
 // GPUs: one in 49.5 hours for 1,024.
 var llama3 = failures{each: 50 * time.Hour, interval: 600 * time.Second, stall: time.Second, hang: 10 * time.Minute}
 
-// between is how long n GPUs run until one fails.
+// between is the mean time between failures of n GPUs.
 func (f failures) between(n int) time.Duration { return f.each * 1024 / time.Duration(n) }
 
-// checkpoints is the share of time that goes into saving, and into what is computed again: half of
-// an interval for each failure.
+// checkpoints is the fraction of time spent on saving and on recomputation, which is half an
+// interval per failure.
 func (f failures) checkpoints(n int) float64 {
 	return f.stall.Seconds()/f.interval.Seconds() + f.interval.Seconds()/2/f.between(n).Seconds()
 }
 
-// hangs is the share of time in which all wait for a process that is gone.
+// hangs is the fraction of time in which all processes wait for a dead one.
 func (f failures) hangs(n int) float64 { return f.hang.Seconds() / f.between(n).Seconds() }
 
-// best is the interval at which checkpoints cost least (Young's formula).
+// best is the interval with the lowest total cost of checkpoints (Young's formula).
 func (f failures) best(n int) time.Duration {
 	return time.Duration(math.Sqrt(2*f.stall.Seconds()*f.between(n).Seconds()) * float64(time.Second))
 }

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// gpus are the sizes of the tables.
+// gpus are the numbers of GPUs in the tables.
 var gpus = []int{8, 64, 256, 1024}
 
-// report is the generated part of docs/scale.md.
+// report returns the generated part of docs/scale.md.
 func report(a assumptions, f failures) string {
 	var b strings.Builder
 	updates(&b, a)

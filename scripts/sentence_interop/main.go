@@ -1,5 +1,5 @@
-// Command sentence_interop loads a model of sentence-transformers, encodes texts and saves it: the Go
-// half of sentence_interop.py, which says how to run both.
+// Command sentence_interop loads a sentence-transformers model, encodes texts and saves the model.
+// It is the Go half of sentence_interop.py, which describes how to run both.
 //
 //	sentence_interop IN OUT
 package main
@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-// run reads texts.json beside the model, and writes embeddings.json beside what it saves.
+// run reads texts.json from the model's folder, and writes embeddings.json into the output folder.
 func run(in, out string) error {
 	torch.SetThreads(1)
 	ctx := context.Background()

@@ -1,11 +1,11 @@
 // Command shard_memory is one of the processes that train an MLP whose layers are units of
-// dist/shard, and prints how much memory it takes at its worst:
+// dist/shard. It prints its peak memory:
 //
 //	export GOTRAINER_MALLOC=trim MALLOC_MMAP_THRESHOLD_=1048576
 //	go build -o /tmp/shard_memory ./scripts/shard_memory
 //	for n in 1 2 4; do gotrainer launch -n $n /tmp/shard_memory; done
 //
-// The model is made in nn.Defer, or with -whole at once. -layers makes it deeper.
+// The model is created in nn.Defer, or with -whole all at once. -layers makes it deeper.
 package main
 
 import (
@@ -56,9 +56,9 @@ func measure(ctx context.Context) (err error) {
 }
 
 func train(ctx context.Context, g *dist.Group) error {
-	torch.Ones(2, 2).Free() // libtorch is loaded
+	torch.Ones(2, 2).Free() // loads libtorch
 	debug.FreeOSMemory()
-	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil { // VmHWM begins again
+	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil { // resets VmHWM
 		return err
 	}
 	before := status("VmRSS")
@@ -92,7 +92,7 @@ func train(ctx context.Context, g *dist.Group) error {
 	return nil
 }
 
-// mlp is linear layers that are units.
+// mlp is a stack of linear layers, each a unit.
 type mlp struct {
 	Layers []*nn.Linear `module:"layers"`
 
@@ -107,7 +107,7 @@ func newMLP() *mlp {
 	return m
 }
 
-// RunLayers is of shard.LayerRunner.
+// RunLayers implements shard.LayerRunner.
 func (m *mlp) RunLayers(run func(i int, f func([]torch.Tensor) []torch.Tensor,
 	in ...torch.Tensor) []torch.Tensor) (layers []any) {
 	m.run = run
@@ -138,7 +138,7 @@ func update(ctx context.Context, m *shard.Model, opt optim.Optimizer, net *mlp) 
 	return nil
 }
 
-// status reads a number of bytes from /proc/self/status; 0: it is not there.
+// status reads a field of /proc/self/status in kB, or returns 0 if there is none.
 func status(name string) (kb int64) {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {

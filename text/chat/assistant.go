@@ -28,9 +28,9 @@ func (t *Template) RenderAssistant(c Conversation) (string, []text.Span, error) 
 	}
 	var spans []text.Span
 	if s.parsed.Generation {
-		spans, err = t.marked(s, c, res)
+		spans, err = t.markedSpans(s, c, res)
 	} else {
-		spans, err = t.answers(s, c, res.Text)
+		spans, err = t.answerSpans(s, c, res.Text)
 	}
 	if err == nil && len(spans) == 0 {
 		err = fmt.Errorf("chat: the assistant says nothing in the %d messages after the first %d; want a message of the "+
@@ -39,11 +39,12 @@ func (t *Template) RenderAssistant(c Conversation) (string, []text.Span, error) 
 	return res.Text, spans, err
 }
 
-// marked are the spans that the template marks, after the prompt.
-func (t *Template) marked(s source, c Conversation, res jinja.Result) (spans []text.Span, err error) {
+// markedSpans returns the spans that the template marks with {% generation %}, after the prompt.
+func (t *Template) markedSpans(s source, c Conversation, res jinja.Result) (spans []text.Span, err error) {
 	from := 0
 	if c.Prompt > 0 {
-		begin, err := t.upTo(s, c, c.Prompt, c.Prompt < len(c.Messages) && c.Messages[c.Prompt].Role() == assistant, res.Text)
+		answers := c.Prompt < len(c.Messages) && c.Messages[c.Prompt].Role() == assistant
+		begin, err := t.renderFirst(s, c, c.Prompt, answers, res.Text)
 		if err != nil {
 			return nil, err
 		}
@@ -57,20 +58,20 @@ func (t *Template) marked(s source, c Conversation, res jinja.Result) (spans []t
 	return spans, nil
 }
 
-// answers are the spans that the assistant's messages add to the text, each after the generation
-// prompt.
-func (t *Template) answers(s source, c Conversation, whole string) (spans []text.Span, err error) {
+// answerSpans returns the spans that the assistant's messages add to the text, each after the
+// generation prompt.
+func (t *Template) answerSpans(s source, c Conversation, whole string) (spans []text.Span, err error) {
 	for i := c.Prompt; i < len(c.Messages); i++ {
 		if c.Messages[i].Role() != assistant {
 			continue
 		}
-		before, err := t.upTo(s, c, i, true, whole)
+		before, err := t.renderFirst(s, c, i, true, whole)
 		if err != nil {
 			return nil, err
 		}
 		after := whole
 		if i+1 < len(c.Messages) {
-			if after, err = t.upTo(s, c, i+1, false, whole); err != nil {
+			if after, err = t.renderFirst(s, c, i+1, false, whole); err != nil {
 				return nil, err
 			}
 		}
@@ -81,8 +82,9 @@ func (t *Template) answers(s source, c Conversation, whole string) (spans []text
 	return spans, nil
 }
 
-// upTo renders the first n messages. The whole conversation must begin with the result.
-func (t *Template) upTo(s source, c Conversation, n int, prompt bool, whole string) (string, error) {
+// renderFirst renders the first n messages. It is an error if the text of the whole conversation
+// does not begin with the result.
+func (t *Template) renderFirst(s source, c Conversation, n int, prompt bool, whole string) (string, error) {
 	if n == 0 {
 		return "", fmt.Errorf("chat: the conversation begins with what the assistant says, and the template %q cannot "+
 			"write what stands before it. Set a template that marks the answers with {%% generation %%}, or begin with a "+
@@ -106,7 +108,7 @@ func (t *Template) upTo(s source, c Conversation, n int, prompt bool, whole stri
 	return res.Text, nil
 }
 
-// excerpt is a few characters of a text.
+// excerpt returns a few characters of s from byte at on, for an error.
 func excerpt(s string, at int) string {
 	return strings.ToValidUTF8(s[at:min(at+20, len(s))], "")
 }

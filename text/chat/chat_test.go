@@ -14,7 +14,7 @@ import (
 	"github.com/gotrainer/gotrainer/text/chat"
 )
 
-// parse reads one of testdata/templates.
+// parse parses a template of testdata/templates.
 func parse(t *testing.T, name string) *chat.Template {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("testdata/templates", name))
@@ -27,7 +27,7 @@ func parse(t *testing.T, name string) *chat.Template {
 
 func talk(messages ...chat.Message) chat.Conversation { return chat.Conversation{Messages: messages} }
 
-// said is what is to be learned of a conversation.
+// said returns the parts of a conversation that the loss covers.
 func said(t *testing.T, tmpl *chat.Template, c chat.Conversation) (parts []string) {
 	t.Helper()
 	s, spans, err := tmpl.RenderAssistant(c)
@@ -72,8 +72,8 @@ func TestOnlyTheAssistantIsLearned(t *testing.T) {
 	assert.Equal(t, []text.Span{{Start: 64, End: 77}}, spans, "in characters")
 }
 
-// TestTemplatesThatRewriteAreRefused: thoughts are left out of answers that are not the last one, so that
-// what comes before cannot be told by its beginning.
+// TestTemplatesThatRewriteAreRefused covers templates that drop the thoughts from all but the last
+// answer, so that the rendered beginning of a conversation is not a prefix of the rest.
 func TestTemplatesThatRewriteAreRefused(t *testing.T) {
 	tmpl := parse(t, "thoughts.jinja")
 	c := talk(chat.User("One"), chat.Assistant("<think>\nhm\n</think>\n\nTwo"), chat.User("Three"), chat.Assistant("Four"))
@@ -206,7 +206,7 @@ func TestWhatCannotBeIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "chat: the template: line 2: TemplateSyntaxError")
 }
 
-// TestSavedIsLoaded: and what was there of another template is gone.
+// TestSavedIsLoaded also checks that files of an earlier template are removed.
 func TestSavedIsLoaded(t *testing.T) {
 	dir := t.TempDir()
 	config := filepath.Join(dir, "tokenizer_config.json")

@@ -86,7 +86,7 @@ func variablesOf(content json.RawMessage) (map[string]any, error) {
 	return variables, nil
 }
 
-// messagesOf reads messages, of which there may be none.
+// messagesOf reads a list of messages; nil content means none.
 func messagesOf(field string, content json.RawMessage) (messages []Message, err error) {
 	if content == nil {
 		return nil, nil
@@ -100,7 +100,7 @@ func messagesOf(field string, content json.RawMessage) (messages []Message, err 
 	return messages, nil
 }
 
-// valuesOf reads a list, or a string that has one.
+// valuesOf reads a list, or a string that contains one as JSON.
 func valuesOf(field string, content json.RawMessage) ([]any, error) {
 	if content == nil || string(content) == "null" {
 		return nil, nil

@@ -7,7 +7,7 @@ import (
 	"github.com/gotrainer/gotrainer/text/chat"
 )
 
-// A conversation becomes the text that a model was taught to take for it.
+// A conversation is rendered as the text format that a model was trained on.
 func ExampleTemplate_Render() {
 	t, err := chat.Parse(`{% for m in messages %}
 <|{{ m.role }}|>{{ m.content }}{{ eos_token }}

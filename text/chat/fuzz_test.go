@@ -7,8 +7,8 @@ import (
 	"github.com/gotrainer/gotrainer/text/chat"
 )
 
-// FuzzConversation: what is read as an object of JSON is written as the same one, and no line makes the
-// reader of conversations or preferences, or a template that looks at all of it, panic.
+// FuzzConversation checks that a JSON object is written back unchanged, and that no line makes the
+// readers of conversations and preferences panic, or a template that visits all of it.
 func FuzzConversation(f *testing.F) {
 	for _, s := range []string{`{"messages": [{"role": "user", "content": "a"}]}`,
 		`{"prompt": [{"role": "a", "content": null}], "completion": [{"x": [1, 2.5e300, {"b": {}, "a": []}]}], "tools": "[1]"}`,

@@ -15,7 +15,7 @@ import (
 	"github.com/gotrainer/gotrainer/text/chat"
 )
 
-// golden is what testdata/chat.py wrote.
+// golden is the output of testdata/chat.py.
 type golden struct {
 	Special             map[string]string
 	Variables           chat.Object
@@ -56,7 +56,7 @@ func load(t *testing.T) (g golden) {
 
 func clock() time.Time { return time.Date(2026, 7, 9, 4, 5, 6, 0, time.UTC) }
 
-// check compares a text or an error. An error that is Python's has the name of its exception.
+// check compares a text or an error. A Python error has the name of its exception.
 func check(t *testing.T, name string, want outcome, got string, err error) {
 	t.Helper()
 	if want.Error == "" {

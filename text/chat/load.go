@@ -17,8 +17,8 @@ import (
 	"github.com/gotrainer/gotrainer/internal/specialtoken"
 )
 
-// The files of a chat template beside tokenizer_config.json. In FolderName are those of other names than
-// default, NAME.jinja each.
+// The files of chat templates, besides tokenizer_config.json. FileName is the default template; the
+// folder FolderName has the others, as NAME.jinja.
 const (
 	FileName   = "chat_template.jinja"
 	FolderName = "additional_chat_templates"
@@ -64,7 +64,7 @@ func LoadSpecialTokens(dir string) (map[string]string, error) {
 	return specialTokens(dir, config)
 }
 
-// readObject reads an object of JSON; without a file it is empty.
+// readObject reads a JSON object from a file; nil if there is no file.
 func readObject(path string) (o map[string]json.RawMessage, err error) {
 	content, err := regularfile.ReadFile(path, maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -79,7 +79,7 @@ func readObject(path string) (o map[string]json.RawMessage, err error) {
 	return o, nil
 }
 
-// filesOf reads the templates that are files.
+// filesOf reads the templates that have files of their own.
 func filesOf(dir string) (sources []source, err error) {
 	names, err := files(dir)
 	for _, name := range names {
@@ -122,11 +122,11 @@ func entriesOf(content json.RawMessage) (sources []source, err error) {
 	return sources, nil
 }
 
-// specialNames are the special tokens that transformers names.
+// specialNames lists transformers' names of special tokens.
 var specialNames = []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}
 
-// ofClasses are the special tokens that transformers' tokenizers have where files do not say.
-var ofClasses = map[string]map[string]string{
+// classSpecialTokens holds the default special tokens of transformers' tokenizer classes.
+var classSpecialTokens = map[string]map[string]string{
 	"GPT2Tokenizer":  {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>", "unk_token": "<|endoftext|>"},
 	"LlamaTokenizer": {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"},
 	"Qwen2Tokenizer": {"eos_token": "<|endoftext|>", "unk_token": "<|endoftext|>", "pad_token": "<|endoftext|>"},
@@ -145,7 +145,7 @@ func specialTokens(dir string, config map[string]json.RawMessage) (tokens map[st
 	if err != nil {
 		return nil, err
 	}
-	for name, token := range ofClasses[class] {
+	for name, token := range classSpecialTokens[class] {
 		tokens[name] = token
 	}
 	read := func(file string, o map[string]json.RawMessage) error {
@@ -179,8 +179,8 @@ func specialTokens(dir string, config map[string]json.RawMessage) (tokens map[st
 	return tokens, read(specialTokensName, older)
 }
 
-// tokenizerClass is the class of tokenizers that transformers takes, as far as its special tokens are
-// other ones.
+// tokenizerClass returns the tokenizer class that transformers would use, as far as it matters for
+// default special tokens.
 func tokenizerClass(dir string, config map[string]json.RawMessage) (string, error) {
 	model, err := readObject(filepath.Join(dir, "config.json"))
 	if err != nil {
@@ -195,7 +195,7 @@ func tokenizerClass(dir string, config map[string]json.RawMessage) (string, erro
 		}
 	}
 	switch {
-	case kind == "qwen2": // whatever the class says
+	case kind == "qwen2": // regardless of tokenizer_class
 		return "Qwen2Tokenizer", nil
 	case kind == "mistral":
 		return "", nil
@@ -245,7 +245,7 @@ func (t *Template) saveSource(dir string, s source) error {
 	return renameio.WriteFile(filepath.Join(dir, name), []byte(s.text), 0o666, renameio.WithTempDir(dir))
 }
 
-// remove takes the template out of a folder, if there is one: its files, and chat_template of
+// remove removes the template of a folder, if there is one: its files, and chat_template of
 // tokenizer_config.json.
 func remove(dir string) error {
 	if err := removeFiles(dir); err != nil {
@@ -289,7 +289,7 @@ func removeFiles(dir string) error {
 	return err
 }
 
-// files are the names of the templates' files within a folder.
+// files returns the names of the template files in a folder, relative to it.
 func files(dir string) (names []string, err error) {
 	if _, err := os.Stat(filepath.Join(dir, FileName)); err == nil {
 		names = append(names, FileName)

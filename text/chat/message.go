@@ -118,10 +118,10 @@ func (m Message) stringOf(name string) string {
 	return s
 }
 
-// maxDepth is how deep values nest.
+// maxDepth limits how deep values may be nested.
 const maxDepth = 200
 
-// decode reads one value, whose objects keep their order.
+// decode decodes one JSON value; objects become [Object], so that fields keep their order.
 func decode(content []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(content))
 	d.UseNumber()
@@ -146,7 +146,7 @@ func decodeValue(d *json.Decoder, depth int) (any, error) {
 	switch t {
 	case json.Delim('{'):
 		var o Object
-		at := map[string]int{} // objects may have many fields
+		at := map[string]int{} // index by name: objects may have many fields
 		for d.More() {
 			name, err := d.Token()
 			if err != nil {
@@ -181,7 +181,7 @@ func decodeValue(d *json.Decoder, depth int) (any, error) {
 	return t, nil
 }
 
-// valueOf is a value for a template.
+// valueOf converts a value for a template.
 func valueOf(v any, depth int) (jinja.Value, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("the values nest more than %d deep", maxDepth)
@@ -220,11 +220,11 @@ func valueOf(v any, depth int) (jinja.Value, error) {
 	return valueOf(decoded, depth+1)
 }
 
-// numberOf is an integer or a float, as Python reads it.
+// numberOf converts a number to an integer or a float, as Python's json does.
 func numberOf(n json.Number) (jinja.Value, error) {
 	s := n.String()
 	if strings.ContainsAny(s, ".eE") {
-		f, _ := strconv.ParseFloat(s, 64) // what is too large is infinite
+		f, _ := strconv.ParseFloat(s, 64) // too large a number is infinite, as in Python
 		return f, nil
 	}
 	i, err := strconv.ParseInt(s, 10, 64)
@@ -258,7 +258,7 @@ func dictOf(names []string, values []any, depth int) (jinja.Value, error) {
 	return d, nil
 }
 
-// plainOf is a value as it would have been read from JSON.
+// plainOf returns a value as it would be decoded from its JSON.
 func plainOf(v any) (any, error) {
 	content, err := json.Marshal(v)
 	if err != nil {

@@ -105,7 +105,7 @@ func (c *Content) read(name string, content json.RawMessage) error {
 	return fmt.Errorf(`%s is %.40q; want a text, or messages, [{"role": "user", "content": "..."}]`, name, content)
 }
 
-// extractPrompt makes what both answers begin with the prompt.
+// extractPrompt moves the common beginning of both answers to the prompt.
 func (p *Preference) extractPrompt() {
 	if p.IsChat() {
 		n := common(p.Chosen.Messages, p.Rejected.Messages, func(a, b Message) bool { return a.equal(b) })
@@ -121,7 +121,8 @@ func (p *Preference) extractPrompt() {
 	p.Prompt.Text, p.Chosen.Text, p.Rejected.Text = string(chosen[:n]), string(chosen[n:]), string(rejected[n:])
 }
 
-// common is how many elements two lists begin with together, of which each keeps one.
+// common returns the length of the common prefix of two lists, leaving at least one element in
+// each.
 func common[T any](a, b []T, equal func(a, b T) bool) (n int) {
 	for n < min(len(a), len(b))-1 && equal(a[n], b[n]) {
 		n++
@@ -129,7 +130,7 @@ func common[T any](a, b []T, equal func(a, b T) bool) (n int) {
 	return n
 }
 
-// equal compares messages in whatever order their fields are.
+// equal compares messages regardless of the order of their fields.
 func (m Message) equal(other Message) bool {
 	values := [2]any{}
 	for i, m := range []Message{m, other} {

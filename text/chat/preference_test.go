@@ -36,7 +36,7 @@ func TestPreferencesAreThoseOfTRL(t *testing.T) {
 	assert.Equal(t, []chat.Message{chat.User("a")}, p.Conversation(chat.Content{}).Messages)
 }
 
-// TestAPromptIsWhatAnswersBeginWith, where there is none of its own.
+// TestAPromptIsWhatAnswersBeginWith tests preferences without an explicit prompt.
 func TestAPromptIsWhatAnswersBeginWith(t *testing.T) {
 	for line, want := range map[string][3]string{
 		`{"chosen": "the red fox", "rejected": "the red hen"}`: {"the red", " fox", " hen"},

@@ -22,11 +22,11 @@ type Template struct {
 	sources []source
 }
 
-// source is a template under its name.
+// source is a named template.
 type source struct {
 	name, text string
 	parsed     *jinja.Template
-	err        error // why it cannot be used
+	err        error // why the template cannot be used
 }
 
 // defaultName is the name of a template that has no other.
@@ -148,7 +148,7 @@ func (t *Template) run(s source, c Conversation, o Options) (res jinja.Result, e
 	return res, err
 }
 
-// variables are what a template sees.
+// variables returns the variables of a template.
 func (t *Template) variables(c Conversation, o Options) (*jinja.Dict, error) {
 	variables := jinja.NewDict()
 	for name, token := range t.SpecialTokens {
@@ -184,11 +184,11 @@ func (t *Template) variables(c Conversation, o Options) (*jinja.Dict, error) {
 	return variables, nil
 }
 
-// openTag is written where the last message is to be continued, and cut off with everything after
-// it.
+// openTag is added where the last message is to be continued. After rendering, it is cut off with
+// everything after it.
 const openTag = "CONTINUE_FINAL_MESSAGE_TAG "
 
-// open puts the tag after a field of a message, and returns the original text of the field.
+// open appends the tag to a field of a message, and returns the original text of the field.
 func open(m Message, field, template string) (Message, string, error) {
 	v, _ := m.Get(field)
 	if v == nil {
@@ -200,7 +200,7 @@ func open(m Message, field, template string) (Message, string, error) {
 	if s, ok := v.(string); ok {
 		return m.With(field, s+openTag), s, nil
 	}
-	// Parts may be of any type that JSON can write.
+	// Parts may be of any type that encoding/json can marshal.
 	value, err := plainOf(v)
 	if err != nil {
 		return m, "", err
@@ -218,7 +218,7 @@ func open(m Message, field, template string) (Message, string, error) {
 	return m, "", fmt.Errorf("%q of the last message has no text to continue (Options.ContinueFinalMessage)", field)
 }
 
-// cutAtTag ends the text where the last message does.
+// cutAtTag cuts the text where the last message ends.
 func cutAtTag(text, final string) (string, error) {
 	tag := strings.TrimSpace(openTag)
 	at := strings.LastIndex(text, tag)

@@ -10,14 +10,14 @@ import (
 	"github.com/gotrainer/gotrainer/text/pretokenizers"
 )
 
-// Decoder changes tokens so that the text is what they make behind one another. It must be safe to
-// use from several goroutines.
+// Decoder changes tokens so that the text is their concatenation. It must be safe to use from
+// several goroutines.
 type Decoder interface {
 	// DecodeChain returns the changed tokens; it may use the slice it was given.
 	DecodeChain(tokens []string) []string
 }
 
-// Decode returns the text of tokens. Without a decoder, d nil, a space stands between them.
+// Decode returns the text of tokens. If d is nil, it joins them with spaces.
 func Decode(d Decoder, tokens []string) string {
 	if d == nil {
 		return strings.Join(tokens, " ")
@@ -39,7 +39,7 @@ func (q Sequence) DecodeChain(tokens []string) []string {
 // WordPiece puts a space before each token but the first and tokens that continue a word.
 type WordPiece struct {
 	Prefix  string `json:"prefix"`  // of tokens that continue a word
-	Cleanup bool   `json:"cleanup"` // take spaces out before punctuation and contractions of English
+	Cleanup bool   `json:"cleanup"` // remove spaces before punctuation and English contractions
 }
 
 // DefaultWordPiece has the prefix ## and cleans up.
@@ -63,7 +63,7 @@ func (d WordPiece) DecodeChain(tokens []string) []string {
 	return tokens
 }
 
-// cleanup replaces in this order: each looks at what the one before it left.
+// cleanup makes the replacements in this order, each on the result of the one before.
 func cleanup(s string) string {
 	for _, pair := range [...][2]string{
 		{" .", "."}, {" ?", "?"}, {" !", "!"}, {" ,", ","}, {" ' ", "'"}, {" n't", "n't"}, {" 'm", "'m"},
@@ -75,8 +75,8 @@ func cleanup(s string) string {
 	return s
 }
 
-// ByteLevel makes bytes of the printable characters of byte-level vocabularies. What is no UTF-8
-// then becomes U+FFFD.
+// ByteLevel turns the printable characters of byte-level vocabularies back into bytes. Bytes that
+// are not UTF-8 become U+FFFD.
 type ByteLevel struct{ pretokenizers.ByteLevel }
 
 // DecodeChain returns the whole text as one token.
@@ -84,7 +84,7 @@ func (ByteLevel) DecodeChain(tokens []string) []string {
 	var text []byte
 	for _, t := range tokens {
 		var ok bool
-		if text, ok = appendBytes(text, t); !ok { // a token that is not of this alphabet is taken as it stands
+		if text, ok = appendBytes(text, t); !ok { // a token outside the alphabet is used unchanged
 			text = append(text, t...)
 		}
 	}
@@ -95,7 +95,8 @@ func (ByteLevel) DecodeChain(tokens []string) []string {
 // false if the token has a character outside the byte-level alphabet.
 func (ByteLevel) Bytes(token string) (bytes []byte, ok bool) { return appendBytes(nil, token) }
 
-// appendBytes appends the bytes of a token, or nothing if it is not of this alphabet.
+// appendBytes appends the bytes of a token, or nothing if it has a character outside the byte-level
+// alphabet.
 func appendBytes(text []byte, token string) ([]byte, bool) {
 	n := len(text)
 	for _, r := range token {
@@ -108,8 +109,8 @@ func appendBytes(text []byte, token string) ([]byte, bool) {
 	return text, true
 }
 
-// lossy reads bytes as UTF-8 and puts U+FFFD in the place of each part of a character that is
-// damaged, the longest part at once, as Rust does.
+// lossy decodes bytes as UTF-8 and replaces each maximal part of an invalid sequence by one U+FFFD,
+// as Rust's from_utf8_lossy does.
 func lossy(text []byte) string {
 	if utf8.Valid(text) {
 		return string(text)
@@ -118,7 +119,7 @@ func lossy(text []byte) string {
 	for len(text) > 0 {
 		r, n := utf8.DecodeRune(text)
 		if r == utf8.RuneError && n == 1 {
-			n = damaged(text)
+			n = invalidPrefix(text)
 		}
 		b.WriteRune(r)
 		text = text[n:]
@@ -126,8 +127,9 @@ func lossy(text []byte) string {
 	return b.String()
 }
 
-// damaged returns how many bytes at the start of the text begin a character that does not continue.
-func damaged(text []byte) int {
+// invalidPrefix returns the length of the invalid sequence at the start of text: the longest part
+// that could begin a character.
+func invalidPrefix(text []byte) int {
 	c := text[0]
 	want, low, high := 0, byte(0x80), byte(0xBF)
 	switch {
@@ -156,8 +158,8 @@ func damaged(text []byte) int {
 	return n
 }
 
-// Metaspace makes spaces of their visible replacement; one at the start of the text, which the
-// pre-tokenizer put there, is left out.
+// Metaspace turns the visible replacement of spaces back into spaces. The one at the start of the
+// text, which the pre-tokenizer added, is removed.
 type Metaspace struct{ pretokenizers.Metaspace }
 
 // DecodeChain replaces the character.
@@ -172,12 +174,12 @@ func (d Metaspace) DecodeChain(tokens []string) []string {
 	return tokens
 }
 
-// BPEDecoder makes spaces of the suffix that ends words.
+// BPEDecoder replaces the suffix that ends words by a space.
 type BPEDecoder struct {
 	Suffix string `json:"suffix"`
 }
 
-// DecodeChain replaces the suffix; in the last token it vanishes.
+// DecodeChain replaces the suffix, and removes it from the last token.
 func (d BPEDecoder) DecodeChain(tokens []string) []string {
 	for i, t := range tokens {
 		if i == len(tokens)-1 {
@@ -189,8 +191,8 @@ func (d BPEDecoder) DecodeChain(tokens []string) []string {
 	return tokens
 }
 
-// CTC makes a text of a model's best token at each moment: repeated tokens are one, padding
-// separates them.
+// CTC decodes a model's best token at each time step: repeated tokens are collapsed into one, and
+// padding separates tokens.
 type CTC struct {
 	PadToken           string `json:"pad_token"`
 	WordDelimiterToken string `json:"word_delimiter_token"` // becomes a space when Cleanup is set
@@ -215,7 +217,7 @@ func (d CTC) DecodeChain(tokens []string) []string {
 	return out
 }
 
-// Replace replaces in each token.
+// Replace replaces the matches of a pattern in each token.
 type Replace struct{ normalizers.Replace }
 
 // DecodeChain replaces.
@@ -226,13 +228,13 @@ func (d Replace) DecodeChain(tokens []string) []string {
 	return tokens
 }
 
-// Fuse makes one token of all.
+// Fuse joins all tokens into one.
 type Fuse struct{}
 
 // DecodeChain joins the tokens.
 func (Fuse) DecodeChain(tokens []string) []string { return []string{strings.Join(tokens, "")} }
 
-// Strip removes a character from the ends of each token, so many times at most.
+// Strip removes a character from the ends of each token, at most Start and Stop times.
 type Strip struct {
 	Content string `json:"content"` // one character
 	Start   int    `json:"start"`
@@ -253,8 +255,8 @@ func (d Strip) DecodeChain(tokens []string) []string {
 	return tokens
 }
 
-// ByteFallback makes characters of tokens such as <0xE2>. Bytes that are no UTF-8 together become
-// U+FFFD each.
+// ByteFallback turns tokens such as <0xE2> into characters. If consecutive bytes are not valid
+// UTF-8 together, each becomes U+FFFD.
 type ByteFallback struct{}
 
 // Byte returns the byte that a token such as <0xE2> stands for, and whether it is such a token.
@@ -266,7 +268,7 @@ func (ByteFallback) Byte(token string) (b byte, ok bool) {
 	return byte(n), err == nil
 }
 
-// DecodeChain joins bytes to characters.
+// DecodeChain joins bytes into characters.
 func (ByteFallback) DecodeChain(tokens []string) []string {
 	var out []string
 	var pending []byte
@@ -294,7 +296,7 @@ func (ByteFallback) DecodeChain(tokens []string) []string {
 	return out
 }
 
-// MarshalJSON writes the piece as tokenizer.json has it; so do the others.
+// MarshalJSON writes the decoder as it is in tokenizer.json.
 func (q Sequence) MarshalJSON() ([]byte, error) {
 	return tagged.Marshal("Sequence", struct {
 		Decoders []Decoder `json:"decoders"`

@@ -6,7 +6,7 @@ import (
 	"github.com/gotrainer/gotrainer/text/decoders"
 )
 
-// The decoder knows how the model's tokens are joined.
+// A decoder joins the model's tokens to a text.
 func Example() {
 	fmt.Println(decoders.Decode(decoders.DefaultWordPiece(), []string{"token", "##izer", "##s", "are", "fast", "."}))
 	fmt.Println(decoders.Decode(decoders.ByteLevel{}, []string{"caf", "Ã©", "Ġau", "Ġlait"}))

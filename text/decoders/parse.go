@@ -11,7 +11,7 @@ import (
 	"github.com/gotrainer/gotrainer/text/pretokenizers"
 )
 
-// Parse reads the field "decoder" of tokenizer.json. Null is no decoder, nil.
+// Parse reads the field "decoder" of tokenizer.json. It returns nil for null.
 func Parse(raw json.RawMessage) (Decoder, error) { return parse(raw, 0) }
 
 func parse(raw json.RawMessage, depth int) (Decoder, error) {

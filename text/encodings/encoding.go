@@ -2,26 +2,26 @@ package encodings
 
 import "slices"
 
-// Encoding is what a text becomes: token by token, all slices of the same length. Offsets and words
-// of tokens that come from no text (special tokens, padding) are {0, 0} and -1.
+// Encoding is a tokenized text. All slices have one element per token. Tokens that come from no
+// text (special tokens, padding) have the offsets {0, 0} and the word -1.
 type Encoding struct {
 	IDs               []int64  // of the tokens, for the model
 	TypeIDs           []int64  // 0 for the first text of a pair, 1 for the second
-	Tokens            []string // as the vocabulary writes them
+	Tokens            []string // as they are in the vocabulary
 	Words             []int    // the word of its text that each token is part of
 	Offsets           []Span   // in characters of the text, as Python counts them
 	ByteOffsets       []Span   // in bytes of the text
-	SpecialTokensMask []int64  // 1 where a token was put in by the post-processor or by padding
-	AttentionMask     []int64  // 0 where a token is padding
+	SpecialTokensMask []int64  // 1 for tokens added by the post-processor or by padding
+	AttentionMask     []int64  // 0 for padding
 
-	// Overflowing are the further parts of a text that was truncated, each padded and with special
-	// tokens like this one.
+	// Overflowing holds the other parts of a truncated text, each padded and with special tokens
+	// like this one.
 	Overflowing []*Encoding
 
 	sequences []sequence // which tokens come from which text; nil: all from the first
 }
 
-// sequence is the stretch of tokens that come from one text.
+// sequence is the range of tokens that come from one text.
 type sequence struct {
 	id int
 	Span
@@ -39,7 +39,7 @@ func New(n int) *Encoding {
 	}
 }
 
-// Len is the number of tokens.
+// Len returns the number of tokens.
 func (e *Encoding) Len() int { return len(e.IDs) }
 
 // Append adds a token of a text.
@@ -60,14 +60,14 @@ func (e *Encoding) AppendSpecial(id, typeID int64, token string) {
 	e.SpecialTokensMask[len(e.SpecialTokensMask)-1] = 1
 }
 
-// SetTypeID gives all tokens one type.
+// SetTypeID sets the type of all tokens.
 func (e *Encoding) SetTypeID(id int64) {
 	for i := range e.TypeIDs {
 		e.TypeIDs[i] = id
 	}
 }
 
-// SetSequence says that all tokens come from text number id of the input.
+// SetSequence declares that all tokens come from text id of the input, 0 or 1.
 func (e *Encoding) SetSequence(id int) {
 	e.sequences = append(e.sequences[:0], sequence{id, Span{0, e.Len()}})
 }
@@ -90,7 +90,7 @@ func (e *Encoding) SequenceIDs() []int {
 	return ids
 }
 
-// sequenceRange returns the tokens of one text.
+// sequenceRange returns the range of the tokens of one text.
 func (e *Encoding) sequenceRange(id int) Span {
 	for _, s := range e.sequences {
 		if s.id == id {
@@ -100,8 +100,8 @@ func (e *Encoding) sequenceRange(id int) Span {
 	return Span{0, e.Len()}
 }
 
-// CharToToken returns the token that holds a character of a text; false when none does, as for a
-// space.
+// CharToToken returns the index of the token that contains a character of a text; false if none
+// does, as for a space.
 func (e *Encoding) CharToToken(char, sequence int) (int, bool) {
 	r := e.sequenceRange(sequence)
 	for i := r.Start; i < r.End; i++ {
@@ -112,7 +112,7 @@ func (e *Encoding) CharToToken(char, sequence int) (int, bool) {
 	return 0, false
 }
 
-// WordToTokens returns the stretch of tokens that one word of a text became.
+// WordToTokens returns the range of tokens of one word of a text.
 func (e *Encoding) WordToTokens(word, sequence int) (Span, bool) {
 	r := e.sequenceRange(sequence)
 	first := slices.Index(e.Words[r.Start:r.End], word)
@@ -126,8 +126,8 @@ func (e *Encoding) WordToTokens(word, sequence int) (Span, bool) {
 	return found, true
 }
 
-// slice copies the tokens from start to end. Which text they come from is lost, as in the
-// reference, until a post-processor says it again.
+// slice copies the tokens from start to end. As in the reference, it does not copy which text they
+// come from; a post-processor sets it again.
 func (e *Encoding) slice(start, end int) *Encoding {
 	s := New(end - start)
 	s.IDs = append(s.IDs, e.IDs[start:end]...)
@@ -141,15 +141,15 @@ func (e *Encoding) slice(start, end int) *Encoding {
 	return s
 }
 
-// Clone copies the tokens and what they come from, without the overflowing parts.
+// Clone copies the encoding without its overflowing parts.
 func (e *Encoding) Clone() *Encoding {
 	c := e.slice(0, e.Len())
 	c.sequences = slices.Clone(e.sequences)
 	return c
 }
 
-// Merge puts encodings behind one another. Overflowing parts are combined with all parts of the
-// others, in the order of the reference.
+// Merge concatenates encodings. Each overflowing part is combined with all parts of the others, in
+// the order of the reference.
 func Merge(parts ...*Encoding) *Encoding {
 	total := 0
 	for _, p := range parts {
@@ -188,7 +188,7 @@ func (e *Encoding) merge(p *Encoding) {
 	e.Overflowing = overflowing
 }
 
-// alone is the encoding without its overflowing parts.
+// alone returns the encoding without its overflowing parts.
 func (e *Encoding) alone() *Encoding {
 	c := *e
 	c.Overflowing = nil

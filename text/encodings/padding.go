@@ -6,11 +6,12 @@ import (
 	"slices"
 )
 
-// MaxPadding is the longest length that padding fills up to: more is taken for a damaged file.
+// MaxPadding is the largest length to which padding fills up; a larger one is taken as a damaged
+// file.
 const MaxPadding = 1 << 20
 
-// Padding fills encodings up to one length. Its zero value pads on the right to the longest of a
-// batch with id 0.
+// Padding pads encodings to the same length. Its zero value pads on the right, to the longest of a
+// batch, with id 0.
 type Padding struct {
 	Length     int       // 0: the longest of the batch
 	MultipleOf int       // the length is rounded up to a multiple of this; 0: it is not
@@ -20,7 +21,7 @@ type Padding struct {
 	Token      string    // the padding token; empty means [PAD]
 }
 
-// Check says whether the lengths are sensible.
+// Check returns an error if a length is negative or too large.
 func (p *Padding) Check() error {
 	if p.Length < 0 || p.Length > MaxPadding || p.MultipleOf < 0 || p.MultipleOf > MaxPadding {
 		return fmt.Errorf("padding to length %d, a multiple of %d; want numbers from 0 to %d", p.Length, p.MultipleOf,
@@ -29,7 +30,7 @@ func (p *Padding) Check() error {
 	return nil
 }
 
-// Pad fills the encodings and their overflowing parts up to one length. None is shortened.
+// Pad pads the encodings and their overflowing parts to the same length. None is shortened.
 func (p *Padding) Pad(batch []*Encoding) {
 	n := p.Target(slices.Values(lengths(batch)))
 	for _, e := range batch {

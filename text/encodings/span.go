@@ -1,4 +1,4 @@
 package encodings
 
-// Span is a stretch of a text, in bytes or in characters; End is not part of it.
+// Span is a range of a text, in bytes or in characters; End is not part of it.
 type Span struct{ Start, End int }

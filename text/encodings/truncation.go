@@ -12,7 +12,7 @@ import (
 // Direction is a side of a text.
 type Direction int
 
-// The two sides. The zero value is the end of the text, where truncation cuts and padding goes by
+// The two sides. The zero value is the end of the text, where truncation and padding apply by
 // default.
 const (
 	Right Direction = iota
@@ -26,7 +26,7 @@ type Strategy int
 
 // The strategies.
 const (
-	LongestFirst Strategy = iota // the longer one, until both have half; the default
+	LongestFirst Strategy = iota // the longer one, until both have half of the tokens; the default
 	OnlyFirst
 	OnlySecond
 )
@@ -35,11 +35,11 @@ var strategyNames = []string{"LongestFirst", "OnlyFirst", "OnlySecond"}
 
 // Errors of truncation.
 var (
-	// ErrNoSecondSequence: OnlySecond was asked for, and there is no second text.
+	// ErrNoSecondSequence means that the strategy is OnlySecond but there is no second text.
 	ErrNoSecondSequence = errors.New("truncation of the second text only, but there is no second text")
-	// ErrSequenceTooShort: the one text that may lose tokens has not as many as must go.
+	// ErrSequenceTooShort means that the text to truncate has fewer tokens than must be removed.
 	ErrSequenceTooShort = errors.New("the text to truncate is too short to make the whole fit")
-	// ErrStride: parts would overlap by all of their length or more.
+	// ErrStride means that consecutive parts would overlap by their whole length or more.
 	ErrStride = errors.New("the stride must be smaller than what truncation leaves of a text")
 )
 
@@ -51,7 +51,7 @@ type Truncation struct {
 	Direction Direction `json:"direction"`  // the side that is cut off
 }
 
-// UnmarshalJSON reads what tokenizer.json has; all but the direction must be there.
+// UnmarshalJSON reads the field "truncation" of tokenizer.json. Only the direction may be missing.
 func (t *Truncation) UnmarshalJSON(raw []byte) error {
 	type fields Truncation
 	f, err := tagged.Decode[fields](raw, "max_length", "strategy", "stride")
@@ -62,8 +62,8 @@ func (t *Truncation) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// Fit truncates one text (pair nil) or two to maxLength tokens together. What is cut off becomes
-// their overflowing parts.
+// Fit truncates one text (if pair is nil) or two to maxLength tokens in total. What is cut off
+// becomes their overflowing parts.
 func (t *Truncation) Fit(e, pair *Encoding, maxLength int) error {
 	if maxLength <= 0 {
 		if err := e.truncate(0, t); err != nil || pair == nil {
@@ -85,7 +85,7 @@ func (t *Truncation) Fit(e, pair *Encoding, maxLength int) error {
 	return pair.truncate(second, t)
 }
 
-// FitIDs is Fit of ids alone: what is cut off is dropped.
+// FitIDs is Fit for ids only: what is cut off is dropped.
 func (t *Truncation) FitIDs(ids, pair []int64, isPair bool, maxLength int) ([]int64, []int64, error) {
 	if maxLength <= 0 {
 		return nil, nil, nil
@@ -120,13 +120,14 @@ func (t *Truncation) strideError(n int) error {
 	return fmt.Errorf("%w: stride %d, %d tokens left besides the special ones", ErrStride, t.Stride, n)
 }
 
-// KeepsStart reports whether a single text keeps its first maxLength tokens, whatever follows them.
+// KeepsStart reports whether truncation of a single text keeps its first maxLength tokens,
+// regardless of what follows them.
 func (t *Truncation) KeepsStart(maxLength int) bool {
 	return t.Direction == Right && t.Strategy != OnlySecond && t.Stride < max(maxLength, 1)
 }
 
-// lengths returns how many tokens each text keeps of its first and second ones so that both fit
-// into maxLength, which is positive.
+// lengths returns how many tokens the texts, which have first and second, keep so that both fit
+// into maxLength, which must be positive.
 func (t *Truncation) lengths(first, second int, isPair bool, maxLength int) (int, int, error) {
 	remove := first + second - maxLength
 	if remove <= 0 {
@@ -159,7 +160,7 @@ func (t *Truncation) lengths(first, second int, isPair bool, maxLength int) (int
 	return 0, 0, fmt.Errorf("%w: %d and %d tokens into %d", ErrSequenceTooShort, first, second, maxLength)
 }
 
-// truncate keeps n tokens and makes overlapping parts of the rest.
+// truncate keeps n tokens and splits the rest into overflowing parts that overlap by the stride.
 func (e *Encoding) truncate(n int, t *Truncation) error {
 	total := e.Len()
 	switch {

@@ -11,13 +11,13 @@ import (
 	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
-// folder is where a model keeps its pre-processors.
+// folder is the folder of a model's pre-processors.
 const folder = "preprocessor"
 
-// maxConfig is far above any configuration.
+// maxConfig is far larger than any configuration file.
 const maxConfig = 4 << 20
 
-// readConfig reads a YAML file of the folder preprocessor/, or of dir itself when that is this
+// readConfig reads a YAML file of the folder preprocessor/ in dir, or of dir itself if that is this
 // folder.
 func readConfig(dir, name string, to any) (string, error) {
 	path := filepath.Join(dir, folder, name)

@@ -14,7 +14,7 @@ import (
 	"github.com/gotrainer/gotrainer/text"
 )
 
-// calls is testdata/calls.json, which calls.py wrote with Hezar.
+// calls is the content of testdata/calls.json, written by calls.py with Hezar.
 type calls struct {
 	Tokenizers map[string]struct {
 		Texts []string
@@ -130,7 +130,7 @@ func TestTextNormalizerHoldsTheRecordedVectors(t *testing.T) {
 	}
 }
 
-// The texts are those of Hezar 1.0.0's TextNormalizer with these patterns.
+// The expected texts are those of Hezar 1.0.0's TextNormalizer with these patterns.
 func TestTextNormalizerRefersBackAndCallsGroups(t *testing.T) {
 	n, err := NewNormalizer(NormalizerConfig{ReplacePatterns: Patterns{{`(.)\1{2,}`, "x"}, {`(\d\d)-\g<1>`, "#"},
 		{`(?<=\s)و(?=\s)`, "&"}}})

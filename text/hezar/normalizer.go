@@ -16,7 +16,7 @@ type NormalizerConfig struct {
 	NFKC            *bool    `yaml:"nfkc"` // nil means true
 }
 
-// Patterns are pairs of a regular expression and what its matches become, in order.
+// Patterns are pairs of a regular expression and the replacement of its matches, in order.
 type Patterns [][2]string
 
 // UnmarshalYAML reads a list of pairs, or a mapping whose values are pairs.
@@ -56,7 +56,7 @@ type Normalizer struct {
 	replace []normalizers.Replace
 }
 
-// NewNormalizer makes a normalizer of its settings.
+// NewNormalizer makes a normalizer from its settings.
 func NewNormalizer(c NormalizerConfig) (*Normalizer, error) {
 	n := &Normalizer{Config: c}
 	for _, p := range c.ReplacePatterns {
@@ -84,11 +84,11 @@ func LoadNormalizer(dir string) (*Normalizer, error) {
 
 // Normalize is a call of Hezar's normalizer with its default arguments: compatibility
 // decomposition, compatibility composition, then the patterns. As there, the settings nfkd and nfkc
-// of the file have no say in such a call; [Normalizer.NormalizeWith] gives them one.
+// of the file have no effect in such a call; with [Normalizer.NormalizeWith] they do.
 func (n *Normalizer) Normalize(text string) string { return n.NormalizeWith(text, true, true) }
 
-// NormalizeWith is a call with arguments: a form is applied when its argument is true or its
-// setting in the file.
+// NormalizeWith is a call with arguments: a form is applied if its argument is true or its setting
+// in the file is.
 func (n *Normalizer) NormalizeWith(text string, nfkd, nfkc bool) string {
 	s := normalizers.NewString(text)
 	if nfkd || n.Config.NFKD == nil || *n.Config.NFKD {

@@ -18,17 +18,17 @@ type TokenizerConfig struct {
 	PaddingSide    string `yaml:"padding_side"`      // right or left; empty means right
 	Stride         int    `yaml:"stride"`            // tokens that overflowing parts share
 	PadTokenTypeID int64  `yaml:"pad_token_type_id"` // of padding
-	// empty means the default of the kind: [PAD] of WordPiece, <pad> of the others
+	// empty means the default of the kind: [PAD] for WordPiece, <pad> for others
 	PadToken string `yaml:"pad_token"`
 }
 
-// padTokens are the kinds of tokenizers and their padding tokens.
+// padTokens holds the default padding token of each kind of tokenizer.
 var padTokens = map[string]string{
 	"wordpiece_tokenizer": "[PAD]", "bpe_tokenizer": "<pad>", "sentencepiece_unigram_tokenizer": "<pad>",
 	"sentencepiece_bpe_tokenizer": "<pad>",
 }
 
-// Tokenizer is a tokenizer of Hezar's.
+// Tokenizer is one of Hezar's tokenizers.
 type Tokenizer struct {
 	*text.Tokenizer
 	Config TokenizerConfig
@@ -59,8 +59,8 @@ func LoadTokenizer(dir string) (*Tokenizer, error) {
 	return t, nil
 }
 
-// CallOptions are the arguments of a call of Hezar's tokenizers that decide lengths, by their names
-// there.
+// CallOptions holds the arguments of a call of Hezar's tokenizers that determine lengths, under the
+// names they have there.
 type CallOptions struct {
 	Padding         string // longest, max_length (needs MaxLength, else it is longest), or empty or no_padding for none
 	Truncation      string // longest_first, only_first, only_second, or empty or no_truncation for none
@@ -68,12 +68,12 @@ type CallOptions struct {
 	PadToMultipleOf int    // 0: any length
 }
 
-// strategies are the names of what is truncated of a pair.
+// strategies maps Hezar's names of truncation strategies.
 var strategies = map[string]text.Strategy{"longest_first": text.LongestFirst, "only_first": text.OnlyFirst,
 	"only_second": text.OnlySecond}
 
-// Configured returns the tokenizer as Hezar sets it for a call: it adds special tokens, truncates
-// and pads.
+// Configured returns the tokenizer as Hezar configures it for a call: it adds special tokens,
+// truncates and pads.
 func (t *Tokenizer) Configured(o CallOptions) (*text.Tokenizer, error) {
 	var truncation *text.Truncation
 	if o.Truncation != "" && o.Truncation != "no_truncation" && o.MaxLength != 0 {
@@ -114,7 +114,7 @@ func (t *Tokenizer) Configured(o CallOptions) (*text.Tokenizer, error) {
 	return tok.WithPadding(padding)
 }
 
-// direction reads a side.
+// direction parses the name of a side.
 func direction(side string) (d text.Direction, err error) {
 	switch side {
 	case "", "right":

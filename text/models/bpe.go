@@ -13,27 +13,27 @@ import (
 	"github.com/gotrainer/gotrainer/text/internal/tagged"
 )
 
-// BPEOptions configures [NewBPE]. The zero value is a model of bytes, such as GPT-2's, behind a
+// BPEOptions configures [NewBPE]. The zero value is a byte-level model such as GPT-2's, after a
 // ByteLevel pre-tokenizer.
 type BPEOptions struct {
-	UnknownToken    string // for characters outside of the vocabulary; empty: they are left out
+	UnknownToken    string // for characters outside the vocabulary; if empty, they are left out
 	Prefix          string // of tokens that continue a word
 	EndOfWordSuffix string // of tokens that end a word
-	FuseUnknown     bool   // neighbouring unknown characters are one token
+	FuseUnknown     bool   // consecutive unknown characters are one token
 	// unknown characters become tokens such as <0xE2>, one for each byte, if the vocabulary has
 	// them all
 	ByteFallback bool
-	IgnoreMerges bool // a word that is in the vocabulary is that token, whatever the merges say
+	IgnoreMerges bool // a word that is in the vocabulary becomes that token, regardless of merges
 }
 
-// BPE is byte pair encoding: a word begins as single characters, and of all neighbours that a merge
-// joins, the one that was learnt first is joined again and again.
+// BPE is byte pair encoding: a word begins as single characters, and as long as merges apply, the
+// one that was learned first joins two neighbors.
 type BPE struct {
 	*vocabulary
 	o      BPEOptions
-	pairs  [][2]string // the merges in their order
+	pairs  [][2]string // the merges in order
 	merges map[[2]int64]merge
-	cache  sync.Map     // word to []Token; words repeat
+	cache  sync.Map     // word to []Token, since words repeat
 	cached atomic.Int64 // words in it
 }
 
@@ -45,8 +45,8 @@ type merge struct {
 // cachedWords and cachedLength bound the cache, as in the reference.
 const cachedWords, cachedLength = 10000, 256
 
-// NewBPE makes a model of a vocabulary and merges in the order in which they were learnt. It keeps
-// both.
+// NewBPE makes a model from a vocabulary and merges in the order in which they were learned. It
+// keeps both.
 func NewBPE(vocab map[string]int64, merges [][2]string, o BPEOptions) (*BPE, error) {
 	v, err := newVocabulary(vocab)
 	if err != nil {
@@ -103,14 +103,14 @@ func (m *BPE) Tokenize(dst []Token, word string) ([]Token, error) {
 	return dst, nil
 }
 
-// symbol is a token on its way; one that was joined to the token before it has length zero.
+// symbol is a token during merging. One that was joined to its left neighbor has length zero.
 type symbol struct {
 	id         int64
 	length     int // bytes of the word
-	prev, next int // the neighbours; negative: none
+	prev, next int // the neighbors; negative: none
 }
 
-// symbols writes a word as single characters.
+// symbols splits a word into single characters.
 func (m *BPE) symbols(word string) ([]symbol, error) {
 	symbols := make([]symbol, 0, len(word))
 	add := func(id int64, length int) { symbols = append(symbols, symbol{id: id, length: length}) }
@@ -138,7 +138,7 @@ func (m *BPE) symbols(word string) ([]symbol, error) {
 		}
 		if m.o.ByteFallback {
 			if ids, ok := m.byteTokens(s); ok {
-				for _, id := range ids { // as the reference: unknown characters before them are added behind them
+				for _, id := range ids { // as in the reference, pending unknown characters come after
 					add(id, 1)
 				}
 				continue
@@ -177,7 +177,7 @@ func (m *BPE) byteTokens(s string) ([]int64, bool) {
 	return ids, true
 }
 
-// joint is a place at which two symbols may be joined.
+// joint is a position at which two neighboring symbols can be joined.
 type joint struct {
 	merge
 	at int
@@ -197,7 +197,7 @@ func (q *joints) Pop() any {
 	return last
 }
 
-// join applies the merges, the first learnt first and of equals from left to right.
+// join applies the merges, those learned first first, and each from left to right.
 func (m *BPE) join(s []symbol) {
 	var q joints
 	offer := func(at int) {
@@ -218,7 +218,7 @@ func (m *BPE) join(s []symbol) {
 		}
 		right := &s[left.next]
 		if now, ok := m.merges[[2]int64{left.id, right.id}]; !ok || now.id != top.id {
-			continue // one of the two has been joined to another since
+			continue // one of the two has been joined to another symbol since
 		}
 		left.id, left.length = top.id, left.length+right.length
 		right.length = 0

@@ -6,7 +6,7 @@ import (
 	"github.com/gotrainer/gotrainer/text/models"
 )
 
-// WordPiece takes the longest piece that the vocabulary has, again and again.
+// WordPiece repeatedly takes the longest piece in the vocabulary.
 func Example() {
 	vocabulary := map[string]int64{"[UNK]": 0, "token": 1, "##izer": 2, "##s": 3}
 	m, err := models.NewWordPiece(vocabulary, models.WordPieceOptions{})

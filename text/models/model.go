@@ -9,17 +9,17 @@ import (
 	"slices"
 )
 
-// Token is a stretch of a word.
+// Token is a token of a word.
 type Token struct {
 	ID         int64
-	Value      string // as the encoding shows it: mostly what the vocabulary has for ID
+	Value      string // as shown in the encoding: usually the vocabulary's token for ID
 	Start, End int    // bytes of the word
 }
 
 // Model cuts words into tokens. It must be safe to use from several goroutines.
 type Model interface {
-	// Tokenize appends the tokens of a word, which is what a pre-tokenizer returns, or the whole
-	// text where there is none.
+	// Tokenize appends the tokens of a word: a piece that a pre-tokenizer returned, or the whole
+	// text without one.
 	Tokenize(dst []Token, word string) ([]Token, error)
 
 	TokenToID(token string) (int64, bool)
@@ -38,9 +38,9 @@ const maxID = math.MaxUint32
 // vocabulary maps tokens to ids and back.
 type vocabulary struct {
 	ids    map[string]int64
-	tokens []string         // by id, where ids are dense
-	exists []bool           // of each id in tokens
-	sparse map[int64]string // where they are not
+	tokens []string         // by id, if ids are dense
+	exists []bool           // whether there is a token with this id
+	sparse map[int64]string // tokens by id, if ids are not dense
 }
 
 func newVocabulary(ids map[string]int64) (*vocabulary, error) {
@@ -63,7 +63,7 @@ func newVocabulary(ids map[string]int64) (*vocabulary, error) {
 	}
 	v.tokens, v.exists = make([]string, last+1), make([]bool, last+1)
 	for token, id := range ids {
-		if !v.exists[id] || token < v.tokens[id] { // two tokens of one id: the first by its bytes, always the same
+		if !v.exists[id] || token < v.tokens[id] { // of two tokens with the same id, the first in byte order
 			v.tokens[id], v.exists[id] = token, true
 		}
 	}
@@ -88,7 +88,7 @@ func (v *vocabulary) IDToToken(id int64) (string, bool) {
 	return v.tokens[id], true
 }
 
-// VocabSize is the number of tokens.
+// VocabSize returns the number of tokens.
 func (v *vocabulary) VocabSize() int { return len(v.ids) }
 
 // Vocab returns the tokens and their ids in the order of the ids.

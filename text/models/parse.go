@@ -61,7 +61,7 @@ func parseWordLevel(raw json.RawMessage) (Model, error) {
 	return NewWordLevel(f.Vocab, f.Unknown)
 }
 
-// marshalModel writes the fields and then the vocabulary in the order of its ids, as the reference
+// marshalModel writes the fields, then the vocabulary in the order of its ids, as the reference
 // does.
 func marshalModel(kind string, fields any, v *vocabulary) ([]byte, error) {
 	head, err := tagged.Marshal(kind, fields)

@@ -13,20 +13,20 @@ import (
 // reference.
 type TrainOptions struct {
 	VocabSize       int      // tokens at most; 0 means 30,000
-	MinFrequency    int      // a pair that stands together less often is not joined; 0 means no limit
+	MinFrequency    int      // pairs that occur less often are not joined; 0 means no limit
 	SpecialTokens   []string // the first tokens of the vocabulary
-	LimitAlphabet   int      // single characters at most, the most frequent ones; 0 means no limit
-	InitialAlphabet []rune   // characters that are in the vocabulary even if no word has them
+	LimitAlphabet   int      // maximum number of single characters, the most frequent ones; 0 means no limit
+	InitialAlphabet []rune   // characters that are in the vocabulary even if no word contains them
 	Prefix          string   // of tokens that continue a word; empty means ## for WordPiece, none for BPE
 	UnknownToken    string   // of the model; empty means [UNK] for WordPiece, none for BPE
 }
 
-// TrainWordPiece learns a vocabulary from words and how often each occurs. As WordPieceTrainer of
-// the reference it joins the most frequent pair of tokens until the vocabulary is full (which is
-// byte pair encoding with a prefix; Google's trainer was never published). Of pairs of one
-// frequency it takes the one whose tokens are older in the vocabulary. There the reference depends
-// on the order of a hash table, which changes from run to run; here characters get their ids in the
-// order of the words' bytes, so the same words give the same vocabulary.
+// TrainWordPiece learns a vocabulary from words and their counts. Like WordPieceTrainer of the
+// reference, it joins the most frequent pair of tokens until the vocabulary is full; this is byte
+// pair encoding with a prefix, since Google's trainer was never published. Of pairs with the same
+// count, it takes the one whose tokens were added to the vocabulary first. In the reference this
+// depends on the order of a hash table, which changes from run to run; here characters get their
+// ids in the byte order of the words, so the same words give the same vocabulary.
 func TrainWordPiece(words map[string]int, o TrainOptions) (*WordPiece, error) {
 	o.Prefix = cmp.Or(o.Prefix, "##")
 	t, err := train(words, o)
@@ -36,9 +36,9 @@ func TrainWordPiece(words map[string]int, o TrainOptions) (*WordPiece, error) {
 	return NewWordPiece(t.vocab(), WordPieceOptions{UnknownToken: o.UnknownToken, Prefix: o.Prefix})
 }
 
-// TrainBPE learns a vocabulary and merges from words and how often each occurs, as BpeTrainer of the
-// reference does. See [TrainWordPiece] for pairs of one frequency; without a prefix the reference
-// does not depend on a hash table, and its merges are these.
+// TrainBPE learns a vocabulary and merges from words and their counts, as BpeTrainer of the
+// reference does. See [TrainWordPiece] for pairs with the same count; without a prefix, the
+// reference does not depend on a hash table, and its merges are the same.
 func TrainBPE(words map[string]int, o TrainOptions) (*BPE, error) {
 	t, err := train(words, o)
 	if err != nil {
@@ -74,12 +74,12 @@ func train(words map[string]int, o TrainOptions) (*training, error) {
 
 type pair [2]int32
 
-// training is a vocabulary that grows.
+// training is the state of training a vocabulary.
 type training struct {
 	o      TrainOptions
 	ids    map[string]int32
 	tokens []string
-	merges [][2]string // in the order in which they were learnt
+	merges [][2]string // in the order in which they were learned
 
 	words  [][]int32 // each word as tokens
 	counts []int64   // how often it occurs
@@ -128,7 +128,7 @@ func (t *training) alphabet(words map[string]int) {
 	}
 }
 
-// cut writes each word as single characters. Characters outside of the alphabet are left out.
+// cut splits each word into single characters. Characters outside the alphabet are left out.
 func (t *training) cut(order []string, words map[string]int) {
 	for _, word := range order {
 		var tokens []int32
@@ -147,14 +147,15 @@ func (t *training) cut(order []string, words map[string]int) {
 	}
 }
 
-// candidate is a pair that may be joined next, in some words.
+// candidate is a pair that may be joined next, and the words that contain it.
 type candidate struct {
 	pair  pair
 	count int64
-	words []int32 // that have the pair, in order
+	words []int32 // indices of the words, ascending
 }
 
-// queue has the most frequent pair on top, of equals the one with the smaller ids.
+// queue is a heap with the most frequent pair on top; of pairs with the same count, the one with
+// the smaller ids.
 type queue []candidate
 
 func (q queue) Len() int { return len(q) }
@@ -195,7 +196,7 @@ func (t *training) join() {
 	push()
 	for len(t.tokens) < t.o.VocabSize && q.Len() > 0 {
 		top := heap.Pop(&q).(candidate)
-		if now := t.pairs[top.pair]; top.count != now { // other joins took some away since
+		if now := t.pairs[top.pair]; top.count != now { // other joins have removed occurrences since
 			top.count = now
 			heap.Push(&q, top)
 			continue
@@ -216,7 +217,7 @@ func (t *training) join() {
 	}
 }
 
-// merge joins a pair in a word and keeps the counts of the pairs around it.
+// merge joins a pair in a word and updates the counts of the pairs around it.
 func (t *training) merge(word int32, p pair, joined int32, where map[pair][]int32) {
 	tokens, n := t.words[word], t.counts[word]
 	more := func(p pair) {

@@ -12,8 +12,8 @@ import (
 	"github.com/gotrainer/gotrainer/text/internal/trie"
 )
 
-// unknownPenalty is how much less likely an unknown character is than the least likely token, as a
-// logarithm.
+// unknownPenalty is how much lower the log probability of an unknown character is than that of the
+// least likely token.
 const unknownPenalty = 10.0
 
 // ScoredToken is a token and the logarithm of its probability.
@@ -42,27 +42,27 @@ func (t *ScoredToken) UnmarshalJSON(data []byte) error {
 
 // UnigramOptions configures [NewUnigram].
 type UnigramOptions struct {
-	// the place of the token for unknown characters; negative: there is none, and such characters
-	// are an error
+	// the index of the token for unknown characters; if negative, there is none, and unknown
+	// characters are an error
 	UnknownID int64
 	// unknown characters become tokens such as <0xE2>, one for each byte, if the vocabulary has
 	// them all
 	ByteFallback bool
 }
 
-// Unigram is SentencePiece's model: of all ways to write a text as tokens, the most likely one.
-// Neighbouring unknown characters are one token.
+// Unigram is SentencePiece's unigram model: of all ways to segment a text into tokens, it takes the
+// most likely one. Consecutive unknown characters are one token.
 type Unigram struct {
 	*vocabulary
-	o      UnigramOptions
-	list   []ScoredToken
-	trie   *trie.Trie
-	ids    []int64   // by value of the trie
-	scores []float64 // by value of the trie
-	worst  float64   // of an unknown character
+	o            UnigramOptions
+	list         []ScoredToken
+	trie         *trie.Trie
+	ids          []int64   // by value of the trie
+	scores       []float64 // by value of the trie
+	unknownScore float64
 }
 
-// NewUnigram makes a model of a vocabulary; the id of a token is its place in the list. It keeps
+// NewUnigram makes a model from a vocabulary; the id of a token is its index in the list. It keeps
 // the list.
 func NewUnigram(list []ScoredToken, o UnigramOptions) (*Unigram, error) {
 	if o.UnknownID >= int64(len(list)) {
@@ -82,7 +82,7 @@ func NewUnigram(list []ScoredToken, o UnigramOptions) (*Unigram, error) {
 	if err != nil {
 		return nil, fmt.Errorf("Unigram: %w", err)
 	}
-	m := &Unigram{vocabulary: v, o: o, list: list, worst: lowest - unknownPenalty}
+	m := &Unigram{vocabulary: v, o: o, list: list, unknownScore: lowest - unknownPenalty}
 	keys := v.sorted()
 	for _, k := range keys {
 		id := ids[k]
@@ -100,13 +100,13 @@ func (m *Unigram) IDToToken(id int64) (string, bool) {
 	return m.list[id].Token, true
 }
 
-// VocabSize is the number of tokens.
+// VocabSize returns the number of tokens.
 func (m *Unigram) VocabSize() int { return len(m.list) }
 
-// step is the best way to write the text up to some byte.
+// step is the end of the best segmentation of the text up to some byte.
 type step struct {
 	score float64
-	from  int // where its last token begins; negative: there is no way
+	from  int // where its last token begins; negative if there is no segmentation
 	id    int64
 }
 
@@ -135,7 +135,7 @@ func (m *Unigram) Tokenize(dst []Token, text string) ([]Token, error) {
 	for _, t := range found {
 		t.Value = text[t.Start:t.End]
 		if id, ok := m.vocabulary.ids[t.Value]; ok {
-			t.ID = id // unknown characters may be a token together
+			t.ID = id // consecutive unknown characters may form a known token
 			dst = append(dst, t)
 			continue
 		}
@@ -148,7 +148,7 @@ func (m *Unigram) Tokenize(dst []Token, text string) ([]Token, error) {
 	return dst, nil
 }
 
-// search finds the best way to each byte at which a character ends.
+// search finds the best segmentation up to each byte at which a character ends (Viterbi).
 func (m *Unigram) search(text string) ([]step, error) {
 	best := make([]step, len(text)+1)
 	for i := range best {
@@ -174,17 +174,17 @@ func (m *Unigram) search(text string) ([]step, error) {
 			}
 		}
 		if !single {
-			if m.o.UnknownID < 0 && (best[i+n].from < 0 || here+m.worst > best[i+n].score) {
+			if m.o.UnknownID < 0 && (best[i+n].from < 0 || here+m.unknownScore > best[i+n].score) {
 				return nil, fmt.Errorf("Unigram: %w", ErrMissingUnknown)
 			}
-			offer(i, i+n, m.o.UnknownID, here+m.worst)
+			offer(i, i+n, m.o.UnknownID, here+m.unknownScore)
 		}
 		i += n
 	}
 	return best, nil
 }
 
-// bytes returns an unknown token as tokens of its bytes, each of which stands for all of it.
+// bytes returns the byte tokens of an unknown token, each with the span of the whole token.
 func (m *Unigram) bytes(t Token) ([]Token, bool) {
 	if !m.o.ByteFallback {
 		return nil, false

@@ -2,13 +2,13 @@ package models
 
 import "fmt"
 
-// WordLevel takes each word for a token.
+// WordLevel makes each word a token.
 type WordLevel struct {
 	*vocabulary
 	unknown string
 }
 
-// NewWordLevel makes a model of a vocabulary. Words outside of it are the unknown token.
+// NewWordLevel makes a model from a vocabulary. Words outside it become the unknown token.
 func NewWordLevel(vocab map[string]int64, unknown string) (*WordLevel, error) {
 	v, err := newVocabulary(vocab)
 	if err != nil {

@@ -15,28 +15,29 @@ import (
 
 // WordPieceOptions configures [NewWordPiece].
 type WordPieceOptions struct {
-	UnknownToken     string // for words that cannot be put together; empty means [UNK]
+	UnknownToken     string // for words that cannot be split into tokens; empty means [UNK]
 	Prefix           string // of tokens that continue a word; empty means ##
 	NoPrefix         bool   // tokens that continue a word have no prefix
 	MaxCharsPerWord  int    // longer words are unknown; 0 means 100
-	allowZeroMaximum bool   // of tokenizer.json: 0 is 0
+	allowZeroMaximum bool   // in tokenizer.json, a MaxCharsPerWord of 0 means 0
 }
 
-// WordPiece is BERT's model: the longest token that begins the word, then the longest that
-// continues it, and so on to its end. A word that cannot be put together so is one unknown token.
+// WordPiece is BERT's model: it takes the longest token that the word begins with, then the longest
+// that continues it, and so on to the end. A word that cannot be split in this way becomes one
+// unknown token.
 type WordPiece struct {
 	*vocabulary
 	unknown      string
-	unknownID    int64 // -1: the vocabulary has none
+	unknownID    int64 // -1 if the vocabulary has none
 	prefix       string
 	maxChars     int
 	trie         *trie.Trie
-	continuation int32    // the state behind the prefix; -1: no token begins with it
+	continuation int32    // the state after the prefix; -1 if no token begins with it
 	ids          []int64  // by value of the trie
 	values       []string // by value of the trie
 }
 
-// NewWordPiece makes a model of a vocabulary. It keeps the map.
+// NewWordPiece makes a model from a vocabulary. It keeps the map.
 func NewWordPiece(vocab map[string]int64, o WordPieceOptions) (*WordPiece, error) {
 	v, err := newVocabulary(vocab)
 	if err != nil {
@@ -71,12 +72,12 @@ func NewWordPiece(vocab map[string]int64, o WordPieceOptions) (*WordPiece, error
 	return m, nil
 }
 
-// Piece is a token within a word, as small as it gets: its place in the order of the vocabulary,
-// and where it ends.
+// Piece is a compact form of a token of a word: its index in the order of the vocabulary, and where
+// it ends in the word.
 type Piece struct{ index, End int32 }
 
-// Pieces appends the tokens of a word that is not empty: [WordPiece.Tokenize] without strings.
-// [WordPiece.At] tells what they are.
+// Pieces appends the tokens of a word, which must not be empty: [WordPiece.Tokenize] without
+// strings. [WordPiece.At] returns the token of a piece.
 func (m *WordPiece) Pieces(dst []Piece, word []byte) []Piece {
 	if len(word) > m.maxChars && utf8.RuneCount(word) > m.maxChars {
 		return append(dst, Piece{-1, int32(len(word))})
@@ -98,8 +99,8 @@ func (m *WordPiece) Pieces(dst []Piece, word []byte) []Piece {
 	return dst
 }
 
-// At returns the id and the token of a piece. The id is negative when the piece is the unknown
-// token and the vocabulary has none.
+// At returns the id and the token of a piece. The id is negative if the piece is the unknown token
+// and the vocabulary has none.
 func (m *WordPiece) At(p Piece) (id int64, token string) {
 	if p.index < 0 {
 		return m.unknownID, m.unknown
@@ -124,15 +125,15 @@ func (m *WordPiece) Tokenize(dst []Token, word string) ([]Token, error) {
 	return dst, nil
 }
 
-// Missing is the error for a word that needs the unknown token when the vocabulary has none.
+// Missing returns the error for a word that needs the unknown token if the vocabulary has none.
 func (m *WordPiece) Missing() error {
 	return fmt.Errorf("WordPiece: %w (%q)", ErrMissingUnknown, m.unknown)
 }
 
-// UnknownToken is the token for words that cannot be put together.
+// UnknownToken returns the token for words that cannot be split into tokens.
 func (m *WordPiece) UnknownToken() string { return m.unknown }
 
-// Prefix is what tokens that continue a word begin with.
+// Prefix returns the prefix of tokens that continue a word.
 func (m *WordPiece) Prefix() string { return m.prefix }
 
 // MarshalJSON writes the field "model" of tokenizer.json.
@@ -144,8 +145,9 @@ func (m *WordPiece) MarshalJSON() ([]byte, error) {
 	}{m.unknown, m.prefix, m.maxChars}, m.vocabulary)
 }
 
-// ReadVocab reads vocab.txt: a token a line, its id the number of the line from zero. White space
-// at the end of a line does not count, and of equal lines the last holds, both as in the reference.
+// ReadVocab reads vocab.txt, which has one token per line; its id is the number of the line, from
+// zero. As in the reference, white space at the end of a line is ignored, and of equal lines the
+// last counts.
 func ReadVocab(r io.Reader) (map[string]int64, error) {
 	table := ucd.Load()
 	vocab := map[string]int64{}

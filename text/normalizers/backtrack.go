@@ -12,11 +12,12 @@ import (
 	"github.com/dlclark/regexp2"
 )
 
-// backtracking is a pattern of package regexp2, which can do what Go's cannot and may take long.
+// backtracking is a pattern of package regexp2, which supports what Go's regexp does not but may
+// take exponential time.
 type backtracking struct{ *regexp2.Regexp }
 
 func (p backtracking) Matches(text string) (spans []Span) {
-	rest, at, runes := text, 0, 0 // what is behind byte at, which is rune number runes
+	rest, at, runes := text, 0, 0 // the text from byte at on, which is rune number runes
 	offset := func(rune int) int {
 		for ; runes < rune; runes++ {
 			_, size := utf8.DecodeRuneInString(rest)
@@ -25,22 +26,22 @@ func (p backtracking) Matches(text string) (spans []Span) {
 		return at
 	}
 	m, err := p.FindStringMatch(text)
-	for ; err == nil && m != nil; m, err = p.FindNextMatch(m) { // it fails of timeouts only, and there is none
+	for ; err == nil && m != nil; m, err = p.FindNextMatch(m) { // it fails only by a timeout, and none is set
 		start := offset(m.Index)
 		spans = append(spans, Span{Start: start, End: offset(m.Index + m.Length)})
 	}
 	return spans
 }
 
-// token is a part of a pattern that needs more than Go's package regexp, or that tells groups
-// apart.
+// token matches a part of a pattern that Go's package regexp does not support, or that matters for
+// finding groups.
 var token = regexp.MustCompile(`\\[kg](?:<[^>]*>|'[^']*')|\\[1-9][0-9]?|\\.|` + // references, calls, other escapes
 	`\[\^?\]?(?:\\.|\[:[a-z]+:\]|[^\]\\])*\]|` + // classes
 	`\(\?(?:<?[=!]|>)|\(\?<[^>]*>|\(\?|\(|\)`) // starts and ends of groups
 
-// backtrack compiles a pattern with back references, calls of groups (\g<name>), looks around and
-// atomic groups: whatever else it holds is translated as [Regexp] does. For that each of them is a
-// character of a private plane meanwhile.
+// backtrack compiles a pattern with back references, group calls (\g<name>), lookarounds or atomic
+// groups. The rest of the pattern is translated as in [Regexp]; meanwhile, a private-use character
+// stands for each of these parts.
 func backtrack(pattern string) (Pattern, error) {
 	const first = 0xf0000
 	if strings.ContainsFunc(pattern, func(r rune) bool { return r >= first }) {
@@ -68,16 +69,17 @@ func backtrack(pattern string) (Pattern, error) {
 	return backtracking{re}, err
 }
 
-// rewriter numbers the groups of a pattern, so that a call can be written out as its group again.
+// rewriter finds the groups of a pattern, so that it can replace a group call by a copy of the
+// group.
 type rewriter struct {
 	pattern string
 	tokens  [][]int
-	bodies  map[string][2]int // where the group of a number or name has its body
-	opens   map[int]string    // the group that a parenthesis opens; none: it does not capture
-	kept    []string          // in the syntax of regexp2
+	bodies  map[string][2]int // bounds of the body of each group, by number or name
+	opens   map[int]string    // the group that the parenthesis at a byte opens; only those that capture
+	kept    []string          // the parts put aside, in the syntax of regexp2
 }
 
-// findGroups finds the groups that capture: those with names, or all if none has one.
+// findGroups finds the groups that capture: those with names, or all if none has a name.
 func (w *rewriter) findGroups() {
 	w.opens = map[int]string{}
 	named := regexp.MustCompile(`\(\?<[^=!>]+>`).MatchString(w.pattern)
@@ -107,13 +109,13 @@ func (w *rewriter) findGroups() {
 	}
 }
 
-// keep puts a part aside and returns the character that stands for it.
+// keep puts a part aside and returns the private-use character that stands for it.
 func (w *rewriter) keep(part string) string {
 	w.kept = append(w.kept, part)
 	return string(rune(0xf0000 + len(w.kept) - 1))
 }
 
-// rewrite writes a part of the pattern, inside the calls of some groups.
+// rewrite rewrites a part of the pattern. calls lists the group calls that it is nested in.
 func (w *rewriter) rewrite(begin, end int, calls []string) (string, error) {
 	var b strings.Builder
 	at := begin
@@ -130,7 +132,7 @@ func (w *rewriter) rewrite(begin, end int, calls []string) (string, error) {
 			b.WriteString(w.keep("(?<" + group + ">"))
 		case text == "(":
 			b.WriteString(w.keep("(?:"))
-		case len(text) > 2 && text[:2] == "(?": // looks around and atomic groups
+		case len(text) > 2 && text[:2] == "(?": // lookarounds and atomic groups
 			b.WriteString(w.keep(text))
 		case text[0] == '\\' && len(text) == 2 && strings.IndexByte("123456789", text[1]) < 0: // other escapes
 			b.WriteString(text)
@@ -145,7 +147,7 @@ func (w *rewriter) rewrite(begin, end int, calls []string) (string, error) {
 			if slices.Contains(calls, name) {
 				return "", fmt.Errorf("%s calls its own group, which no pattern here can do", text)
 			}
-			if len(w.kept) > 1000 { // calls of calls double
+			if len(w.kept) > 1000 { // nested calls grow exponentially
 				return "", errors.New("the calls of groups make it too long")
 			}
 			again, err := w.rewrite(body[0], body[1], append(calls, name))
@@ -153,7 +155,7 @@ func (w *rewriter) rewrite(begin, end int, calls []string) (string, error) {
 				return "", err
 			}
 			b.WriteString(w.keep("(?<"+name+">") + again + ")")
-		case text[0] == '\\': // a number
+		case text[0] == '\\': // a back reference by number
 			b.WriteString(w.keep(`\k<` + text[1:] + ">"))
 		default:
 			b.WriteString(text)

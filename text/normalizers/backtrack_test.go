@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testdata/backtrack.py says where these come from.
+// testdata/backtrack.py describes the source of these cases.
 func TestPatternsThatBacktrackReplaceAsTheReference(t *testing.T) {
 	raw, err := os.ReadFile("testdata/backtrack.json")
 	require.NoError(t, err)
@@ -45,7 +45,7 @@ func TestPatternsThatCannotBeWrittenOutAreRefused(t *testing.T) {
 	}
 }
 
-// calls are groups that call the one before them twice.
+// calls returns a pattern of n groups, each of which calls the one before it twice.
 func calls(n int) (pattern string) {
 	for i := range n {
 		pattern += fmt.Sprintf(`(\g<%d>\g<%d>)`, i+1, i+1)
@@ -59,7 +59,7 @@ func FuzzBacktrack(f *testing.F) {
 	f.Add(`(?<a>x(y)?)\g<a>\k<a>[)(](?=z)`, "xyx")
 	f.Fuzz(func(t *testing.T, pattern, text string) {
 		if len(pattern) > 20 || len(text) > 20 {
-			return // which takes its time
+			return // slow
 		}
 		p, err := backtrack(pattern)
 		if err != nil {

@@ -5,16 +5,16 @@ import (
 	"github.com/gotrainer/gotrainer/text/internal/ucd"
 )
 
-// BertNormalizer is the cleaning of BERT's basic tokenizer. [DefaultBertNormalizer] has the
+// BertNormalizer cleans a text as BERT's basic tokenizer does. [DefaultBertNormalizer] has the
 // settings of the uncased models.
 type BertNormalizer struct {
-	CleanText          bool  `json:"clean_text"`           // remove control characters, make all white space a space
+	CleanText          bool  `json:"clean_text"`           // remove control characters, replace white space by spaces
 	HandleChineseChars bool  `json:"handle_chinese_chars"` // put spaces around Chinese ideographs
-	StripAccents       *bool `json:"strip_accents"`        // remove accents; nil: when Lowercase is set
+	StripAccents       *bool `json:"strip_accents"`        // remove accents; nil means if Lowercase is set
 	Lowercase          bool  `json:"lowercase"`
 }
 
-// DefaultBertNormalizer has everything switched on, as bert-base-uncased.
+// DefaultBertNormalizer returns the normalizer of bert-base-uncased, with everything switched on.
 func DefaultBertNormalizer() BertNormalizer {
 	return BertNormalizer{CleanText: true, HandleChineseChars: true, Lowercase: true}
 }
@@ -43,7 +43,7 @@ func (n BertNormalizer) Normalize(s *String) {
 	}
 }
 
-// AccentsStripped says whether accents are removed.
+// AccentsStripped reports whether accents are removed.
 func (n BertNormalizer) AccentsStripped() bool {
 	if n.StripAccents != nil {
 		return *n.StripAccents
@@ -67,8 +67,8 @@ func (n BertNormalizer) separate(s *String) {
 	}
 }
 
-// ChineseChar says whether BERT puts spaces around r. The blocks are those of the reference, whose
-// extension E begins at U+2B920.
+// ChineseChar reports whether BERT puts spaces around r. The blocks are those of the reference,
+// whose extension E begins at U+2B920.
 func ChineseChar(r rune) bool {
 	switch {
 	case r < 0x3400:

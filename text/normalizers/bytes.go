@@ -1,7 +1,7 @@
 package normalizers
 
-// byteRunes are GPT-2's printable characters for the 256 bytes: printable ones of Latin-1 stand for
-// themselves, the others are U+0100 and on.
+// byteRunes holds GPT-2's printable characters for the 256 bytes: printable Latin-1 characters
+// stand for themselves, the other bytes are mapped to U+0100 and up.
 var byteRunes = func() (runes [256]rune) {
 	next := rune(256)
 	for b := range runes {

@@ -6,7 +6,7 @@ import (
 	"github.com/gotrainer/gotrainer/text/normalizers"
 )
 
-// The text changes; what each byte of it stands for in the original is kept.
+// A normalizer changes the text and keeps the alignment of every byte with the original.
 func Example() {
 	s := normalizers.NewString("Ünïcode")
 	n := normalizers.Sequence{normalizers.NFD{}, normalizers.StripAccents{}, normalizers.Lowercase{}}

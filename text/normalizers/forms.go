@@ -6,18 +6,18 @@ import (
 	"github.com/gotrainer/gotrainer/text/internal/ucd"
 )
 
-// mark is a character of a decomposition that waits for its place.
+// mark is a character of a decomposition, with its canonical combining class.
 type mark struct {
 	change
 	class uint8
 }
 
-// decomposed returns the characters of the text after canonical (or compatibility) decomposition,
-// marks in canonical order.
+// decomposed returns the characters of the text after canonical or compatibility decomposition,
+// with marks in canonical order.
 func decomposed(text string, compatibility bool) []mark {
 	table := ucd.Load()
 	out := make([]mark, 0, len(text))
-	pending := 0 // where the marks begin that are not in order yet
+	pending := 0 // where the marks that are not yet in order begin
 	order := func() {
 		if len(out)-pending > 1 {
 			slices.SortStableFunc(out[pending:], func(a, b mark) int { return int(a.class) - int(b.class) })
@@ -51,12 +51,12 @@ func decomposed(text string, compatibility bool) []mark {
 	return out
 }
 
-// composed puts decomposed characters together again. It follows the reference character by
-// character, because the deltas depend on the way.
+// composed composes decomposed characters. It follows the reference step by step, since the deltas
+// depend on the order of the steps.
 func composed(in []mark) []change {
 	out := make([]change, 0, len(in))
 	var composee *change
-	var waiting []change // marks behind the composee that did not compose
+	var waiting []change // marks after the composee that did not compose
 	last, blocked := uint8(0), false
 	flush := func() {
 		if composee != nil {
@@ -93,7 +93,7 @@ func composed(in []mark) []change {
 	return out
 }
 
-// ascii says whether normalization forms leave the text alone.
+// ascii reports whether a text is ASCII, which no normalization form changes.
 func ascii(text string) bool {
 	for i := range len(text) {
 		if text[i] >= 0x80 {
@@ -103,7 +103,7 @@ func ascii(text string) bool {
 	return true
 }
 
-// normalForm brings the text into one of the four normalization forms.
+// normalForm converts the text to one of the four normalization forms.
 func (s *String) normalForm(compatibility, compose bool) {
 	if ascii(s.text) {
 		return

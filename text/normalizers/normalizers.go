@@ -5,7 +5,7 @@ import (
 	"github.com/gotrainer/gotrainer/text/internal/ucd"
 )
 
-// Normalizer changes a text before it is cut into words. It must be safe to use from several
+// Normalizer changes a text before it is split into words. It must be safe to use from several
 // goroutines.
 type Normalizer interface {
 	Normalize(s *String)
@@ -46,10 +46,11 @@ type NFKD struct{}
 // Normalize decomposes the text.
 func (NFKD) Normalize(s *String) { s.normalForm(true, false) }
 
-// Lowercase makes letters small, each by itself: a sigma at the end of a word is like any other.
+// Lowercase converts each letter to lower case by itself: a sigma at the end of a word is treated
+// like any other.
 type Lowercase struct{}
 
-// Normalize makes the text small.
+// Normalize converts the text to lower case.
 func (Lowercase) Normalize(s *String) {
 	changes := make([]change, 0, len(s.text))
 	for _, r := range s.text {
@@ -72,7 +73,8 @@ func (Lowercase) Normalize(s *String) {
 	s.transform(changes, 0)
 }
 
-// StripAccents removes combining marks of all kinds. They must stand apart: put [NFD] before it.
+// StripAccents removes combining marks of all kinds. They must be separate characters: put [NFD]
+// before it.
 type StripAccents struct{}
 
 // Normalize removes the marks.
@@ -95,7 +97,7 @@ type Prepend struct {
 	Prefix string `json:"prepend"`
 }
 
-// Normalize puts the prefix there.
+// Normalize adds the prefix.
 func (n Prepend) Normalize(s *String) { s.Prepend(n.Prefix) }
 
 // ByteLevel replaces each byte by the printable character that stands for it in byte-level
@@ -105,8 +107,8 @@ type ByteLevel struct{}
 // Normalize replaces the bytes.
 func (ByteLevel) Normalize(s *String) { s.Bytes() }
 
-// Nmt removes control characters and makes the code points that SentencePiece's nmt rules name
-// spaces.
+// Nmt removes control characters and replaces the code points listed in SentencePiece's nmt rules
+// by spaces.
 type Nmt struct{}
 
 // Normalize cleans the text.
@@ -128,7 +130,7 @@ func (Nmt) Normalize(s *String) {
 	})
 }
 
-// MarshalJSON writes the piece as tokenizer.json has it; so do the others.
+// MarshalJSON writes the normalizer as it is in tokenizer.json.
 func (q Sequence) MarshalJSON() ([]byte, error) {
 	return tagged.Marshal("Sequence", struct {
 		Normalizers []Normalizer `json:"normalizers"`

@@ -7,7 +7,7 @@ import (
 	"github.com/gotrainer/gotrainer/text/internal/tagged"
 )
 
-// Parse reads the field "normalizer" of tokenizer.json. Null is no normalizer, nil.
+// Parse reads the field "normalizer" of tokenizer.json. It returns nil for null.
 func Parse(raw json.RawMessage) (Normalizer, error) { return parse(raw, 0) }
 
 func parse(raw json.RawMessage, depth int) (Normalizer, error) {

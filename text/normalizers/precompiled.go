@@ -10,21 +10,21 @@ import (
 	"github.com/gotrainer/gotrainer/text/internal/ucd"
 )
 
-// Precompiled is SentencePiece's normalizer, which its models carry as a table: T5's, XLM-R's,
-// mBART's and ALBERT's among others. Make one with [NewPrecompiled].
+// Precompiled is SentencePiece's normalizer, a table that its models contain, such as those of T5,
+// XLM-R, mBART and ALBERT. Make one with [NewPrecompiled].
 //
-// As in the reference, the table is asked for each grapheme cluster of less than six bytes, and
-// where it has nothing for that, for each code point; the shortest entry that the cluster begins
-// with replaces all of it. SentencePiece itself takes the longest, without regard to clusters.
+// As in the reference, each grapheme cluster of less than six bytes is looked up in the table, and
+// if it has no entry, each code point; the shortest entry that the cluster begins with replaces all
+// of it. SentencePiece itself takes the longest entry, regardless of clusters.
 type Precompiled struct {
 	charsmap   []byte
 	units      []uint32 // of a double-array trie over bytes
-	normalized string   // what the entries become, each with a zero behind it
+	normalized string   // the replacements, each followed by a zero byte
 }
 
 // NewPrecompiled reads the table precompiled_charsmap of a SentencePiece model: the size of a trie
-// in four bytes, the trie of the library Darts-clone in units of four bytes, little-endian, and
-// what its values point to. It keeps the table.
+// in four bytes, the trie of the library Darts-clone in units of four bytes, little-endian, and the
+// text that its values point into. It keeps the table.
 func NewPrecompiled(charsmap []byte) (*Precompiled, error) {
 	if len(charsmap) < 4 {
 		return nil, fmt.Errorf("precompiled_charsmap has %d bytes; want the four of its trie's size and the trie",
@@ -60,10 +60,10 @@ func (n *Precompiled) textBegins(at uint32) bool {
 		utf8.RuneStart(n.normalized[at])
 }
 
-// offset leads from the unit of a state to the units of its children.
+// offset returns the offset from the unit of a state to the units of its children.
 func offset(unit uint32) uint32 { return unit >> 10 << (unit & (1 << 9) >> 6) }
 
-// lookup returns what the shortest entry that text begins with becomes.
+// lookup returns the replacement of the shortest entry that text begins with.
 func (n *Precompiled) lookup(text string) (string, bool) {
 	at := offset(n.units[0])
 	for i := range len(text) {
@@ -78,7 +78,7 @@ func (n *Precompiled) lookup(text string) (string, bool) {
 			continue
 		}
 		if int64(at) >= int64(len(n.units)) || !n.textBegins(n.units[at]&^leaf) {
-			return "", false // a damaged table: the reference panics
+			return "", false // a damaged table, for which the reference panics
 		}
 		from := int(n.units[at] &^ leaf)
 		end := from
@@ -90,7 +90,7 @@ func (n *Precompiled) lookup(text string) (string, bool) {
 	return "", false
 }
 
-// clusterLimit is the size of the clusters that are not looked up as a whole.
+// clusterLimit is the size in bytes from which clusters are not looked up as a whole.
 const clusterLimit = 6
 
 // Normalize applies the table.
@@ -120,9 +120,10 @@ func (n *Precompiled) Normalize(s *String) {
 	}
 }
 
-// replaced appends the characters of text, which come in the place of count others. When they are
-// fewer the last character so far, of this text or of one before it, stands for what is gone; at
-// the start of a text there is none, and all that follows moves. That is the reference's way.
+// replaced appends the characters of text, which replace count others. If they are fewer, the
+// removed characters are attributed to the last character so far, of this text or an earlier one.
+// At the start of a text there is none, and the spans of everything after it are shifted, as in the
+// reference.
 func replaced(changes []change, count int, text string) []change {
 	for _, r := range text {
 		changes = append(changes, change{r, 0})
@@ -138,7 +139,7 @@ func replaced(changes []change, count int, text string) []change {
 }
 
 type precompiledJSON struct {
-	Charsmap *[]byte `json:"precompiled_charsmap"` // in base64, as encoding/json has it
+	Charsmap *[]byte `json:"precompiled_charsmap"` // in base64, as in encoding/json
 }
 
 // MarshalJSON writes the type and the table.

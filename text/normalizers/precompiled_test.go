@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// letterA is a table of one entry, a, which becomes "b".
+// letterA returns a table with one entry, which maps "a" to "b".
 func letterA() []byte {
 	units := make([]uint32, 512)
 	units[0] = 1 << 10

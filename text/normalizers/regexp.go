@@ -22,16 +22,17 @@ func (p compiled) Matches(text string) []Span {
 	return spans
 }
 
-// Literal matches a text as it stands.
+// Literal matches a text literally.
 func Literal(text string) Pattern {
 	return compiled{regexp.MustCompile(regexp.QuoteMeta(text))}
 }
 
-// Regexp compiles a regular expression as the reference reads it: the Ruby syntax of Oniguruma with
-// Unicode classes. The splitting patterns of GPT-2, Llama 3, GPT-4 and Qwen 2, which look ahead,
-// are known by their text and have scanners of their own. Patterns that look around, refer back,
-// call groups or have atomic ones are matched by package regexp2. Possessive repetition, classes
-// within classes, word boundaries of Unicode and groups that call themselves are refused by name.
+// Regexp compiles a regular expression as the reference reads it: in the Ruby syntax of Oniguruma
+// with Unicode classes. The splitting patterns of GPT-2, Llama 3, GPT-4 and Qwen 2, which have
+// lookaheads, are recognized by their text and have scanners of their own. Patterns with
+// lookarounds, back references, group calls or atomic groups are matched by package regexp2.
+// Possessive quantifiers, nested classes, Unicode word boundaries and recursive groups are not
+// supported; the error names them.
 func Regexp(pattern string) (Pattern, error) {
 	if scan, ok := scanners[pattern]; ok {
 		return scan, nil
@@ -50,7 +51,7 @@ func Regexp(pattern string) (Pattern, error) {
 	return p, nil
 }
 
-// class writes the code points for which keep holds as the inside of a bracket expression.
+// class returns the code points for which keep is true as the inside of a bracket expression.
 func class(keep func(ucd.Props) bool) string {
 	var b strings.Builder
 	ucd.Ranges(keep, func(first, last rune) {
@@ -59,19 +60,19 @@ func class(keep func(ucd.Props) bool) string {
 	return b.String()
 }
 
-// shorthands are Oniguruma's classes, which are all of Unicode where Go's are ASCII.
+// shorthands holds Oniguruma's \s, \d and \w, which cover Unicode while Go's cover only ASCII.
 var shorthands = map[byte]func(ucd.Props) bool{
 	's': func(p ucd.Props) bool { return p.Is(ucd.Space) },
 	'd': func(p ucd.Props) bool { return p.Category() == ucd.Nd },
 	'w': func(p ucd.Props) bool { return p.Is(ucd.RegexpWord) },
 }
 
-// categoryNames are the names of the general categories from ucd.Cc on.
+// categoryNames lists the names of the general categories from ucd.Cc on.
 var categoryNames = strings.Fields("Cc Cf Co Cs Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs " +
 	"Zl Zp")
 
-// property returns the frozen categories behind a name in \p{name}. Other names, those of scripts
-// above all, are left to Go's tables.
+// property returns the categories that \p{name} matches, by the frozen tables. Other names, mainly
+// those of scripts, are left to Go's tables.
 func property(name string) (func(ucd.Category) bool, bool) {
 	switch name {
 	case "L":
@@ -91,12 +92,12 @@ func property(name string) (func(ucd.Category) bool, bool) {
 	return func(c ucd.Category) bool { return c == ucd.Category(i+1) }, i >= 0
 }
 
-// translate writes a pattern of Oniguruma's in Go's syntax.
+// translate translates a pattern from Oniguruma's syntax to Go's.
 func translate(pattern string) (string, error) {
 	var b strings.Builder
-	b.WriteString("(?m:") // ^ and $ mean lines in Ruby
-	inside := false       // a bracket expression
-	quantified := false   // just behind a repetition
+	b.WriteString("(?m:") // ^ and $ match at lines in Ruby
+	inside := false       // in a bracket expression
+	quantified := false   // directly after a quantifier
 	for i, n := 0, 0; i < len(pattern); i += n {
 		rest, c := pattern[i:], pattern[i]
 		repetition := false
@@ -127,22 +128,22 @@ func translate(pattern string) (string, error) {
 	return b.String(), nil
 }
 
-// bracket translates the start of a bracket expression and returns how many bytes it has.
+// bracket translates the start of a bracket expression and returns its length in bytes.
 func bracket(b *strings.Builder, rest string) int {
 	start := "["
 	if strings.HasPrefix(rest, "[^") {
 		start = "[^"
 	}
 	b.WriteString(start)
-	if strings.HasPrefix(rest[len(start):], "]") { // a bracket that comes first is a character
+	if strings.HasPrefix(rest[len(start):], "]") { // a ] that comes first is a literal character
 		b.WriteString(`\]`)
 		return len(start) + 1
 	}
 	return len(start)
 }
 
-// member translates what stands first inside a bracket expression, or its end, and returns how many
-// bytes it has.
+// member translates the next element of a bracket expression, or its end, and returns its length in
+// bytes.
 func member(b *strings.Builder, rest string) (int, error) {
 	switch {
 	case strings.HasPrefix(rest, "[:"):
@@ -163,7 +164,7 @@ func member(b *strings.Builder, rest string) (int, error) {
 	return 1, nil
 }
 
-// posix translates a class such as [:digit:], which is one of Unicode in Oniguruma.
+// posix translates a class such as [:digit:], which covers Unicode in Oniguruma.
 func posix(b *strings.Builder, name string) error {
 	keep := map[string]func(ucd.Props) bool{
 		"[:digit:]": shorthands['d'], "[:space:]": shorthands['s'], "[:word:]": shorthands['w'],
@@ -175,7 +176,7 @@ func posix(b *strings.Builder, name string) error {
 	return nil
 }
 
-// group translates the start of a special group and returns how many bytes it has.
+// group translates the start of a group that begins with (? and returns its length in bytes.
 func group(b *strings.Builder, rest string) (int, error) {
 	refused := []struct{ start, what string }{
 		{"(?=", "a look ahead"}, {"(?!", "a look ahead"}, {"(?<=", "a look behind"}, {"(?<!", "a look behind"},
@@ -199,12 +200,12 @@ func group(b *strings.Builder, rest string) (int, error) {
 	if strings.Trim(flags, "im-") != "" {
 		return 0, fmt.Errorf("unknown options %q", flags)
 	}
-	// m lets the dot match line ends in Ruby
+	// in Ruby, m lets the dot match line ends
 	b.WriteString("(?" + strings.ReplaceAll(flags, "m", "s") + rest[end:end+1])
 	return end + 1, nil
 }
 
-// escape translates what begins with a backslash and returns how many bytes it has.
+// escape translates an escape, which begins with a backslash, and returns its length in bytes.
 func escape(b *strings.Builder, rest string, inside bool) (int, error) {
 	if len(rest) < 2 {
 		return 0, errors.New("a backslash at the end")
@@ -245,14 +246,14 @@ func escape(b *strings.Builder, rest string, inside bool) (int, error) {
 	case c == 'u' && len(rest) >= 6:
 		b.WriteString(`\x{` + rest[2:6] + "}")
 		return 6, nil
-	case c|0x20 == 'b': // Go's is of ASCII words; within brackets it is a backspace
+	case c|0x20 == 'b': // Go's \b only knows ASCII words; in brackets it is a backspace
 		return 0, fmt.Errorf(`\%c, a word boundary of Unicode, is more than Go's package regexp can do`, c)
 	case strings.IndexByte("afnrtvxAz", c) >= 0:
 		b.WriteString(rest[:2])
 		return 2, nil
 	case c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z':
 		return 0, fmt.Errorf(`\%c is more than Go's package regexp can do`, c)
-	case c >= 0x80: // a character of several bytes, of which the others follow
+	case c >= 0x80: // the first byte of a character; the others follow
 		b.WriteByte(c)
 		return 2, nil
 	case inside && c == '-':

@@ -7,13 +7,13 @@ import (
 	"github.com/gotrainer/gotrainer/text/internal/tagged"
 )
 
-// PatternSpec is a pattern as tokenizer.json has it: a text or a regular expression.
+// PatternSpec is a pattern as it is in tokenizer.json: a text or a regular expression.
 type PatternSpec struct {
 	String *string `json:"String,omitempty"`
 	Regex  *string `json:"Regex,omitempty"`
 }
 
-// Compile makes the pattern.
+// Compile compiles the pattern.
 func (p PatternSpec) Compile() (Pattern, error) {
 	switch {
 	case p.String != nil && p.Regex == nil:
@@ -24,7 +24,7 @@ func (p PatternSpec) Compile() (Pattern, error) {
 	return nil, errors.New(`a pattern needs exactly one of the fields "String" and "Regex"`)
 }
 
-// Replace puts a text in the place of each match of a pattern. Make one with [NewReplace] or
+// Replace replaces each match of a pattern by a text. Make one with [NewReplace] or
 // [NewReplaceRegexp].
 type Replace struct {
 	Spec    PatternSpec `json:"pattern"`
@@ -32,7 +32,7 @@ type Replace struct {
 	pattern Pattern
 }
 
-// NewReplace replaces a text as it stands.
+// NewReplace replaces a literal text.
 func NewReplace(old, content string) Replace {
 	return Replace{PatternSpec{String: &old}, content, Literal(old)}
 }
@@ -46,7 +46,7 @@ func NewReplaceRegexp(pattern, content string) (Replace, error) {
 // Normalize replaces all matches.
 func (n Replace) Normalize(s *String) { s.Replace(n.pattern, n.Content) }
 
-// Apply replaces all matches in a text of which no spans are wanted.
+// Apply replaces all matches in a text, without tracking spans.
 func (n Replace) Apply(text string) string {
 	s := NewString(text)
 	n.Normalize(&s)
@@ -59,7 +59,7 @@ func (n Replace) MarshalJSON() ([]byte, error) {
 	return tagged.Marshal("Replace", fields(n))
 }
 
-// ParseReplace reads the piece "Replace", which is a normalizer and a decoder.
+// ParseReplace reads the component "Replace", which is a normalizer and a decoder.
 func ParseReplace(raw json.RawMessage) (Replace, error) {
 	n, err := tagged.Decode[Replace](raw, "pattern", "content")
 	if err == nil {

@@ -7,22 +7,22 @@ import (
 	"github.com/gotrainer/gotrainer/text/internal/ucd"
 )
 
-// scanners are the patterns that look ahead and are known by their text.
+// scanners holds the patterns with lookaheads that are recognized by their text.
 var scanners = map[string]Pattern{
 	`'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`:                                          GPT2,
 	`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`: scanner{3},
 	`(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`:      scanner{1},
 }
 
-// GPT2 is the splitting pattern of GPT-2: contractions, then letters, digits or other signs with at
-// most one space before them, then spaces.
+// GPT2 is the splitting pattern of GPT-2: contractions, then letters, digits or other characters
+// with at most one space before them, then spaces.
 var GPT2 Pattern = scanner{}
 
-// scanner matches what GPT-2's pattern matches when its field is zero, else what Llama 3's or Qwen
-// 2's does, with so many digits at most in a match.
+// scanner matches like GPT-2's pattern if digits is zero; otherwise like those of Llama 3 and Qwen
+// 2, with at most that many digits in a match.
 type scanner struct{ digits int }
 
-// kind is what the patterns tell apart.
+// kind is a class of characters that the patterns distinguish.
 type kind uint8
 
 const (
@@ -30,7 +30,7 @@ const (
 	letter
 	number
 	space
-	end // of the text
+	end // the end of the text
 )
 
 type cursor struct {
@@ -59,7 +59,7 @@ func (c cursor) at(i int) (rune, kind, int) {
 	return r, other, n
 }
 
-// run returns the end of the stretch of a kind that begins at i.
+// run returns the end of the run of characters of a kind that begins at i.
 func (c cursor) run(i int, of kind) int {
 	for {
 		_, k, n := c.at(i)
@@ -81,7 +81,7 @@ func (p scanner) Matches(text string) []Span {
 	return spans
 }
 
-// next returns the end of the match that begins at i: at each place one of the alternatives
+// next returns the end of the match that begins at i. At every position, one of the alternatives
 // matches.
 func (p scanner) next(c cursor, i int) int {
 	if n := contraction(c.text[i:], p.digits > 0); n > 0 {
@@ -106,7 +106,7 @@ func (p scanner) next(c cursor, i int) int {
 		}
 		return j
 	}
-	if !lineEnd { // one sign that is neither letter nor digit may stand before letters
+	if !lineEnd { // one character that is neither a letter nor a digit may precede letters
 		if j := c.run(i+n, letter); j > i+n {
 			return j
 		}
@@ -139,7 +139,8 @@ func (p scanner) gpt2(c cursor, i int) int {
 	return lastSpaceApart(c, i, c.run(i, space))
 }
 
-// lastSpaceApart is \s+(?!\S)|\s+: spaces before something else leave their last one to it.
+// lastSpaceApart matches \s+(?!\S)|\s+: of several spaces before another character, it leaves out
+// the last.
 func lastSpaceApart(c cursor, start, stop int) int {
 	if stop == len(c.text) {
 		return stop
@@ -151,8 +152,8 @@ func lastSpaceApart(c cursor, start, stop int) int {
 	return stop
 }
 
-// contraction returns the length of the English contraction at the start of the text, zero when
-// there is none.
+// contraction returns the length of the English contraction at the start of the text, zero if there
+// is none. fold ignores case.
 func contraction(text string, fold bool) int {
 	if len(text) < 2 || text[0] != '\'' {
 		return 0
@@ -162,7 +163,7 @@ func contraction(text string, fold bool) int {
 		b = text[2]
 	}
 	if fold {
-		if strings.HasPrefix(text[1:], "ſ") { // U+017F is a case of s
+		if strings.HasPrefix(text[1:], "ſ") { // U+017F folds to s
 			return 1 + len("ſ")
 		}
 		a, b = a|0x20, b|0x20

@@ -7,16 +7,16 @@ import (
 	"unicode/utf8"
 )
 
-// Pattern finds stretches of a text.
+// Pattern finds matches in a text.
 type Pattern interface {
-	// Matches returns the stretches in order; none overlaps another.
+	// Matches returns the matches in order, without overlaps.
 	Matches(text string) []Span
 }
 
 // RuneFunc is a pattern that matches single characters.
 type RuneFunc func(rune) bool
 
-// Matches finds the characters for which the function holds.
+// Matches returns the characters for which f returns true.
 func (f RuneFunc) Matches(text string) []Span {
 	var found []Span
 	for i, r := range text {
@@ -27,14 +27,14 @@ func (f RuneFunc) Matches(text string) []Span {
 	return found
 }
 
-// Inverted turns a pattern round for [String.Split]: what is between its matches counts as the
-// match, and each match as what is kept.
+// Inverted inverts a pattern for [String.Split]: the text between its matches counts as the
+// matches, and the matches as the text between.
 type Inverted struct{ Pattern }
 
-// Behavior says what becomes of the matches at which a text is split.
+// Behavior says what happens to the matches at which a text is split.
 type Behavior int
 
-// The behaviors of the reference, by what becomes of "the-final--countdown" split at "-".
+// The behaviors of the reference, with the result of splitting "the-final--countdown" at "-".
 const (
 	Isolated           Behavior = iota // the, -, final, -, -, countdown
 	Removed                            // the, final, countdown
@@ -45,7 +45,7 @@ const (
 
 var behaviorNames = []string{"Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"}
 
-// String is the name in tokenizer.json.
+// String returns the name in tokenizer.json.
 func (b Behavior) String() string {
 	if b < 0 || int(b) >= len(behaviorNames) {
 		return fmt.Sprintf("Behavior(%d)", int(b))
@@ -70,8 +70,8 @@ func (b *Behavior) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Split cuts the text at the matches of a pattern. Pieces may be empty when the pattern matches
-// empty stretches.
+// Split splits the text at the matches of a pattern. Pieces may be empty if the pattern has empty
+// matches.
 func (s *String) Split(pattern Pattern, behavior Behavior) []String {
 	inverted := false
 	if p, ok := pattern.(Inverted); ok {
@@ -95,7 +95,7 @@ type part struct {
 	match bool
 }
 
-// between puts the text between the matches, in a text of n bytes, among them.
+// between returns the matches and the text between them, in a text of n bytes.
 func between(matches []Span, n int, inverted bool) []part {
 	parts := make([]part, 0, 2*len(matches)+1)
 	last := 0
@@ -112,7 +112,7 @@ func between(matches []Span, n int, inverted bool) []part {
 	return parts
 }
 
-// merge drops the matches or joins them to their neighbours, in place.
+// merge drops the matches or joins them to their neighbors, in place.
 func (b Behavior) merge(parts []part) []part {
 	switch b {
 	case Removed:
@@ -129,7 +129,7 @@ func (b Behavior) merge(parts []part) []part {
 	return parts
 }
 
-// join makes one part of neighbours, each of which belongs to the one before it.
+// join joins each part to the one before it if belongs returns true.
 func join(parts []part, belongs func(before, p part) bool) []part {
 	joined := parts[:1]
 	before := parts[0]
@@ -144,9 +144,9 @@ func join(parts []part, belongs func(before, p part) bool) []part {
 	return joined
 }
 
-// Bytes replaces each byte by the printable character that byte-level models know it as. All
-// characters of one original stand for all of it. A text that grows without bound, since it is done
-// again and again, is refused: see [String.Err].
+// Bytes replaces each byte by the printable character that stands for it in byte-level models. All
+// characters made from one original character have its whole span. If repeated calls would make the
+// text grow without bound, it is not changed; see [String.Err].
 func (s *String) Bytes() {
 	if s.err != nil || s.grows(2*len(s.text), func() string { return "a character for each byte" }) {
 		return

@@ -11,37 +11,35 @@ import (
 	"github.com/gotrainer/gotrainer/text/internal/ucd"
 )
 
-// Span is a stretch of bytes, End not included.
+// Span is a range of bytes, without End.
 type Span = encodings.Span
 
-// String is a text on its way through normalizers and pre-tokenizers: what it has become, and for
-// each byte of that the stretch of the original text it stands for. It is NormalizedString of
-// Hugging Face tokenizers, but spans always count from the start of the original, so that a slice
-// of a String needs no conversion.
+// String is a text as normalizers and pre-tokenizers have changed it, with the span of the original
+// text for each of its bytes. It is NormalizedString of Hugging Face tokenizers, but spans always
+// count from the start of the original, so that a slice of a String needs no conversion.
 type String struct {
 	text  string
-	align []Span // of each byte of text; nil: each character stands for itself, from byte start of the original on
-	start int    // where in the original this piece begins
-	err   error  // why a replacement was not made
+	align []Span // of each byte of text; nil if each character stands for itself, from byte start of the original on
+	start int    // the byte of the original at which this piece begins
+	err   error  // why replacements are no longer made
 }
 
-// ErrGrown is wrapped by the error of a text that replacements would make far longer than it was:
-// each of a few can double it, and together they would take all memory.
+// ErrGrown is wrapped by the error of a text that replacements would make far longer than it was: a
+// few replacements that each double it would use up all memory.
 var ErrGrown = errors.New("replacements make the text grow without bound")
 
-// A text may grow to the larger of the two; no real pipeline comes near, since the longest normal
-// form of a character is eighteen others.
+// A text may grow to the larger of these limits. No real pipeline comes near them, since the
+// longest normal form of a character has eighteen characters.
 const (
-	mostGrowth = 64      // times the original
-	leastLimit = 1 << 16 // bytes
+	maxGrowth = 64      // times the size of the original
+	minLimit  = 1 << 16 // bytes
 )
 
-// Err returns an error that wraps [ErrGrown] if a replacement was left out since the text had grown
-// too much.
+// Err returns an error that wraps [ErrGrown] if a replacement was not made because the text would
+// have grown too much.
 func (s *String) Err() error { return s.err }
 
-// NewString begins with the text itself. Each byte that is no UTF-8 becomes U+FFFD and stands for
-// itself.
+// NewString returns a String that stands for text. Each byte that is not UTF-8 becomes U+FFFD.
 func NewString(text string) String {
 	if utf8.ValidString(text) {
 		return String{text: text}
@@ -59,15 +57,15 @@ func NewString(text string) String {
 	return s
 }
 
-// Text is what the text has become.
+// Text returns the text as it is now.
 func (s *String) Text() string { return s.text }
 
-// Start is the byte of the original text at which this piece begins.
+// Start returns the byte of the original text at which this piece begins.
 func (s *String) Start() int { return s.start }
 
-// Original returns the stretch of the original that the bytes from start to end stand for.
+// Original returns the span of the original that the bytes from start to end stand for.
 func (s *String) Original(start, end int) Span {
-	if start >= end || end > len(s.text) { // an empty stretch stays where it is, as in the reference
+	if start >= end || end > len(s.text) { // an empty range stays where it is, as in the reference
 		return Span{Start: s.start + start, End: s.start + end}
 	}
 	if s.align != nil {
@@ -105,7 +103,8 @@ func (s *String) alignments() []Span {
 	return s.align
 }
 
-// runeLen is the number of bytes that r took up at the start of text: one when they are no UTF-8.
+// runeLen returns the number of bytes from which r was decoded at the start of text: one if they
+// are not UTF-8.
 func runeLen(r rune, text string) int {
 	if r == utf8.RuneError {
 		_, n := utf8.DecodeRuneInString(text)
@@ -114,15 +113,16 @@ func runeLen(r rune, text string) int {
 	return utf8.RuneLen(r)
 }
 
-// change is one character of a new text. Its delta says where it comes from: 0, it stands for the
-// next character of the old text; positive, it is new and shares the span of what precedes it; -n,
-// it stands for the next character, and n further ones are gone.
+// change is a character of a new text. Its delta says where it comes from. If it is 0, the
+// character stands for the next character of the old text. If it is positive, the character is new
+// and shares the span of the one before it. If it is -n, the character stands for the next
+// character of the old text, and the n characters after that are removed.
 type change struct {
 	r     rune
 	delta int
 }
 
-// transform replaces the text; skip characters at its start are gone.
+// transform replaces the text; the first skip characters of the old text are removed.
 func (s *String) transform(changes []change, skip int) {
 	s.align = s.transformed(changes, skip)
 	var b strings.Builder
@@ -166,7 +166,7 @@ func (s *String) transformed(changes []change, skip int) []Span {
 	return align
 }
 
-// Filter keeps the characters for which keep holds.
+// Filter keeps the characters for which keep returns true.
 func (s *String) Filter(keep func(rune) bool) {
 	var changes []change
 	skip, removed := 0, 0
@@ -192,7 +192,7 @@ func (s *String) Filter(keep func(rune) bool) {
 	s.transform(changes, skip)
 }
 
-// Map replaces each character by another.
+// Map replaces each character by f of it.
 func (s *String) Map(f func(rune) rune) {
 	var changes []change
 	for _, r := range s.text {
@@ -230,24 +230,24 @@ func (s *String) Strip(left, right bool) {
 	}
 	begin, err := s.start, s.err
 	*s = s.Slice(start, end)
-	s.start, s.err = begin, err // the piece is the same one, it has only lost characters
+	s.start, s.err = begin, err // still the same piece, with fewer characters
 	if s.align == nil && start > 0 {
 		moved := String{text: s.text, start: begin + start}
 		s.align = moved.alignments()
 	}
 }
 
-// grows reports whether a text of size bytes would be out of all proportion to the original, and so
-// is refused: see [String.Err].
+// grows reports whether a text of size bytes would be too large compared with the original. If so,
+// it sets the error that [String.Err] returns.
 func (s *String) grows(size int, by func() string) bool {
-	if size <= leastLimit {
+	if size <= minLimit {
 		return false
 	}
 	original := 0
 	if old := s.alignments(); len(old) > 0 {
 		original = old[len(old)-1].End - s.start
 	}
-	if size/mostGrowth <= original {
+	if size/maxGrowth <= original {
 		return false
 	}
 	s.err = fmt.Errorf("%w: %d bytes have become %d, and %s would make them %d; mend the normalizers", ErrGrown, original,
@@ -255,11 +255,11 @@ func (s *String) grows(size int, by func() string) bool {
 	return true
 }
 
-// Replace puts content in the place of each match of the pattern, unless the text would grow
-// without bound, which [String.Err] tells.
+// Replace replaces each match of the pattern by content, unless the text would grow without bound;
+// see [String.Err].
 func (s *String) Replace(pattern Pattern, content string) {
 	if s.err != nil {
-		return // the text is refused already; what is left of the pipeline costs nothing
+		return // the text is already refused, so the rest of the pipeline should cost nothing
 	}
 	matches := pattern.Matches(s.text)
 	if len(matches) == 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/gotrainer/gotrainer/text/pretokenizers"
 )
 
-// Words come with the place in the text from which they are.
+// Words are returned with their positions in the text.
 func Example() {
 	for _, word := range (pretokenizers.BertPreTokenizer{}).PreTokenize(normalizers.NewString("Hello, world")) {
 		fmt.Printf("%q at %d\n", word.Text(), word.Start())

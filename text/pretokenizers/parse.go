@@ -7,7 +7,7 @@ import (
 	"github.com/gotrainer/gotrainer/text/internal/tagged"
 )
 
-// Parse reads the field "pre_tokenizer" of tokenizer.json. Null is no pre-tokenizer, nil.
+// Parse reads the field "pre_tokenizer" of tokenizer.json. It returns nil for null.
 func Parse(raw json.RawMessage) (PreTokenizer, error) { return parse(raw, 0) }
 
 func parse(raw json.RawMessage, depth int) (PreTokenizer, error) {

@@ -8,10 +8,10 @@ import (
 	"github.com/gotrainer/gotrainer/text/normalizers"
 )
 
-// String is a text that knows which stretches of its original it stands for.
+// String is a text with the spans of the original text that it stands for.
 type String = normalizers.String
 
-// PreTokenizer cuts a text into words. Empty words do not count. It must be safe to use from
+// PreTokenizer splits a text into words. Empty words are ignored. It must be safe to use from
 // several goroutines.
 type PreTokenizer interface {
 	PreTokenize(s String) []String
@@ -42,10 +42,10 @@ func is(flags ucd.Props) normalizers.RuneFunc {
 	return func(r rune) bool { return table.Of(r).Is(flags) }
 }
 
-// BertPreTokenizer cuts at white space, which it drops, and takes each punctuation mark for a word.
+// BertPreTokenizer splits at white space, which it drops, and makes each punctuation mark a word.
 type BertPreTokenizer struct{}
 
-// PreTokenize cuts the text.
+// PreTokenize splits the text.
 func (BertPreTokenizer) PreTokenize(s String) []String {
 	var words []String
 	for _, w := range s.Split(is(ucd.Space), normalizers.Removed) {
@@ -54,24 +54,24 @@ func (BertPreTokenizer) PreTokenize(s String) []String {
 	return words
 }
 
-// WhitespaceSplit cuts at white space, which it drops.
+// WhitespaceSplit splits at white space, which it drops.
 type WhitespaceSplit struct{}
 
-// PreTokenize cuts the text.
+// PreTokenize splits the text.
 func (WhitespaceSplit) PreTokenize(s String) []String {
 	return s.Split(is(ucd.Space), normalizers.Removed)
 }
 
-// Whitespace takes stretches of word characters and stretches of other signs for words: the regular
-// expression \w+|[^\w\s]+.
+// Whitespace makes words of runs of word characters and runs of other characters that are not white
+// space: the regular expression \w+|[^\w\s]+.
 type Whitespace struct{}
 
-// PreTokenize cuts the text.
+// PreTokenize splits the text.
 func (Whitespace) PreTokenize(s String) []String {
 	return s.Split(normalizers.Inverted{Pattern: wordOrSigns{}}, normalizers.Removed)
 }
 
-// wordOrSigns is \w+|[^\w\s]+.
+// wordOrSigns is the pattern \w+|[^\w\s]+.
 type wordOrSigns struct{}
 
 func (wordOrSigns) Matches(text string) []normalizers.Span {
@@ -102,22 +102,22 @@ func (wordOrSigns) Matches(text string) []normalizers.Span {
 	return found
 }
 
-// Punctuation cuts at punctuation marks.
+// Punctuation splits at punctuation marks.
 type Punctuation struct {
 	Behavior normalizers.Behavior `json:"behavior"`
 }
 
-// PreTokenize cuts the text.
+// PreTokenize splits the text.
 func (p Punctuation) PreTokenize(s String) []String {
 	return s.Split(is(ucd.Punctuation), p.Behavior)
 }
 
-// Digits cuts numbers off from what surrounds them.
+// Digits splits numbers from the text around them.
 type Digits struct {
 	Individual bool `json:"individual_digits"` // each digit is a word
 }
 
-// PreTokenize cuts the text.
+// PreTokenize splits the text.
 func (p Digits) PreTokenize(s String) []String {
 	if p.Individual {
 		return s.Split(is(ucd.Numeric), normalizers.Isolated)
@@ -125,20 +125,20 @@ func (p Digits) PreTokenize(s String) []String {
 	return s.Split(is(ucd.Numeric), normalizers.Contiguous)
 }
 
-// Delimiter cuts at one character, which it drops. The reference calls it CharDelimiterSplit.
+// Delimiter splits at one character, which it drops. The reference calls it CharDelimiterSplit.
 type Delimiter struct{ Delimiter rune }
 
-// PreTokenize cuts the text.
+// PreTokenize splits the text.
 func (p Delimiter) PreTokenize(s String) []String {
 	return s.Split(normalizers.RuneFunc(func(r rune) bool { return r == p.Delimiter }), normalizers.Removed)
 }
 
-// FixedLength cuts into words of so many characters.
+// FixedLength splits into words of Length characters.
 type FixedLength struct {
 	Length int `json:"length"`
 }
 
-// PreTokenize cuts the text.
+// PreTokenize splits the text.
 func (p FixedLength) PreTokenize(s String) []String {
 	var words []String
 	start, n := 0, 0
@@ -152,7 +152,7 @@ func (p FixedLength) PreTokenize(s String) []String {
 	return append(words, s.Slice(start, len(s.Text())))
 }
 
-// MarshalJSON writes the piece as tokenizer.json has it; so do the others.
+// MarshalJSON writes the pre-tokenizer as it is in tokenizer.json.
 func (q Sequence) MarshalJSON() ([]byte, error) {
 	return tagged.Marshal("Sequence", struct {
 		PreTokenizers []PreTokenizer `json:"pretokenizers"`

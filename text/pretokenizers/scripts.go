@@ -5,12 +5,12 @@ import (
 	"github.com/gotrainer/gotrainer/text/internal/ucd"
 )
 
-// UnicodeScripts cuts where one script ends and another begins; Hiragana and Katakana count as Han.
-// Spaces belong to the word before them. As in the reference, those at the start of a text are
+// UnicodeScripts splits where one script ends and another begins; Hiragana and Katakana count as
+// Han. Spaces belong to the word before them. As in the reference, those at the start of a text are
 // lost.
 type UnicodeScripts struct{}
 
-// PreTokenize cuts the text.
+// PreTokenize splits the text.
 func (UnicodeScripts) PreTokenize(s String) []String {
 	table := ucd.Scripts()
 	var words []String

@@ -10,27 +10,27 @@ import (
 	"github.com/gotrainer/gotrainer/text/normalizers"
 )
 
-// Split cuts at the matches of a pattern. Make one with [NewSplit] or [NewSplitRegexp].
+// Split splits at the matches of a pattern. Make one with [NewSplit] or [NewSplitRegexp].
 type Split struct {
 	Spec     normalizers.PatternSpec `json:"pattern"`
 	Behavior normalizers.Behavior    `json:"behavior"`
-	Invert   bool                    `json:"invert"` // cut at what does not match
+	Invert   bool                    `json:"invert"` // split at the text that does not match
 	pattern  normalizers.Pattern
 }
 
-// NewSplit cuts at a text as it stands.
+// NewSplit splits at a literal text.
 func NewSplit(at string, behavior normalizers.Behavior) Split {
 	return Split{Spec: normalizers.PatternSpec{String: &at}, Behavior: behavior, pattern: normalizers.Literal(at)}
 }
 
-// NewSplitRegexp cuts at the matches of a regular expression; [normalizers.Regexp] says what it may
-// contain.
+// NewSplitRegexp splits at the matches of a regular expression; [normalizers.Regexp] says what it
+// may contain.
 func NewSplitRegexp(pattern string, behavior normalizers.Behavior) (Split, error) {
 	compiled, err := normalizers.Regexp(pattern)
 	return Split{Spec: normalizers.PatternSpec{Regex: &pattern}, Behavior: behavior, pattern: compiled}, err
 }
 
-// PreTokenize cuts the text.
+// PreTokenize splits the text.
 func (p Split) PreTokenize(s String) []String {
 	if p.Invert {
 		return s.Split(normalizers.Inverted{Pattern: p.pattern}, p.Behavior)
@@ -44,21 +44,21 @@ func (p Split) MarshalJSON() ([]byte, error) {
 	return tagged.Marshal("Split", fields(p))
 }
 
-// ByteLevel is GPT-2's pre-tokenizer: it cuts with GPT-2's pattern and replaces each byte by the
-// printable character that stands for it. It is a post-processor and a decoder too; there the
-// fields TrimOffsets and AddPrefixSpace have their meaning.
+// ByteLevel is GPT-2's pre-tokenizer: it splits by GPT-2's pattern and replaces each byte by the
+// printable character that stands for it. It is also a post-processor, which uses TrimOffsets and
+// AddPrefixSpace, and a decoder.
 type ByteLevel struct {
 	AddPrefixSpace bool `json:"add_prefix_space"` // put a space before a text that begins without one
-	TrimOffsets    bool `json:"trim_offsets"`     // the post-processor leaves white space out of the offsets
-	UseRegex       bool `json:"use_regex"`        // cut with GPT-2's pattern
+	TrimOffsets    bool `json:"trim_offsets"`     // the post-processor excludes white space from the offsets
+	UseRegex       bool `json:"use_regex"`        // split by GPT-2's pattern
 }
 
-// DefaultByteLevel has everything switched on, as the reference has by default.
+// DefaultByteLevel returns a ByteLevel with everything switched on, the default of the reference.
 func DefaultByteLevel() ByteLevel {
 	return ByteLevel{AddPrefixSpace: true, TrimOffsets: true, UseRegex: true}
 }
 
-// PreTokenize cuts the text.
+// PreTokenize splits the text.
 func (p ByteLevel) PreTokenize(s String) []String {
 	if p.AddPrefixSpace && !strings.HasPrefix(s.Text(), " ") {
 		s.Prepend(" ")
@@ -79,7 +79,7 @@ func (p ByteLevel) MarshalJSON() ([]byte, error) {
 	return tagged.Marshal("ByteLevel", fields(p))
 }
 
-// ParseByteLevel reads the piece "ByteLevel", which is a pre-tokenizer, a post-processor and a
+// ParseByteLevel reads the component "ByteLevel", which is a pre-tokenizer, a post-processor and a
 // decoder.
 func ParseByteLevel(raw json.RawMessage) (ByteLevel, error) {
 	f, err := tagged.Decode[struct {
@@ -92,19 +92,20 @@ func ParseByteLevel(raw json.RawMessage) (ByteLevel, error) {
 
 // The values of [Metaspace]'s field PrependScheme.
 const (
-	PrependAlways = "always" // every text gets the replacement put before it
-	PrependFirst  = "first"  // only a text that begins where the input begins, not one behind a special token
+	PrependAlways = "always" // put the replacement before every text
+	PrependFirst  = "first"  // only before a text at the start of the input, not after a special token
 	PrependNever  = "never"
 )
 
-// Metaspace makes spaces visible, as SentencePiece does, and cuts before each. It is a decoder too.
+// Metaspace makes spaces visible, as SentencePiece does, and splits before each. It is also a
+// decoder.
 type Metaspace struct {
 	Replacement   rune   // what a space becomes: ▁
-	PrependScheme string // which texts get one put before them; empty means [PrependAlways]
-	NoSplit       bool   // do not cut
+	PrependScheme string // which texts get one before them; empty means [PrependAlways]
+	NoSplit       bool   // do not split
 }
 
-// PreTokenize cuts the text.
+// PreTokenize splits the text.
 func (p Metaspace) PreTokenize(s String) []String {
 	mark := string(p.Replacement)
 	s.Replace(normalizers.RuneFunc(func(r rune) bool { return r == ' ' }), mark)
@@ -135,7 +136,7 @@ func (p Metaspace) MarshalJSON() ([]byte, error) {
 		Split: &split})
 }
 
-// ParseMetaspace reads the piece "Metaspace", which is a pre-tokenizer and a decoder.
+// ParseMetaspace reads the component "Metaspace", which is a pre-tokenizer and a decoder.
 func ParseMetaspace(raw json.RawMessage) (Metaspace, error) {
 	f, err := tagged.Decode[metaspaceJSON](raw, "replacement")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/gotrainer/gotrainer/text/processors"
 )
 
-// of makes an encoding of words that are tokens, with ids that count from first.
+// of returns an encoding whose tokens are words, with ids that count up from first.
 func of(first int64, words ...string) *encodings.Encoding {
 	e := encodings.New(len(words))
 	at := 0

@@ -8,7 +8,7 @@ import (
 	"github.com/gotrainer/gotrainer/text/pretokenizers"
 )
 
-// Parse reads the field "post_processor" of tokenizer.json. Null is no post-processor, nil.
+// Parse reads the field "post_processor" of tokenizer.json. It returns nil for null.
 func Parse(raw json.RawMessage) (PostProcessor, error) { return parse(raw, 0) }
 
 func parse(raw json.RawMessage, depth int) (PostProcessor, error) {

@@ -16,14 +16,14 @@ import (
 // PostProcessor puts special tokens around the texts. It must be safe to use from several
 // goroutines.
 type PostProcessor interface {
-	// AddedTokens is the number of special tokens it adds to one text or to a pair.
+	// AddedTokens returns the number of special tokens it adds to one text or to a pair.
 	AddedTokens(isPair bool) int
-	// Process returns what stands in the place of the parts, which it may change.
+	// Process returns the parts that replace the given ones, which it may change.
 	Process(parts []*encodings.Encoding, addSpecialTokens bool) ([]*encodings.Encoding, error)
 }
 
-// Process makes one encoding of one text or two (pair may be nil) with a post-processor, or without
-// one when p is nil.
+// Process makes one encoding from one text or two (pair may be nil) with a post-processor, or
+// without one if p is nil.
 func Process(p PostProcessor, e, pair *encodings.Encoding, addSpecialTokens bool) (*encodings.Encoding, error) {
 	parts := []*encodings.Encoding{e}
 	if pair != nil {
@@ -85,14 +85,15 @@ func special(t SpecialToken, typeID int64) *encodings.Encoding {
 	return e
 }
 
-// BertProcessing makes [CLS] A [SEP] and [CLS] A [SEP] B [SEP], B and what follows of type 1. What
-// it makes of each text is one part, which the next processor of a [Sequence] takes for the text.
+// BertProcessing makes [CLS] A [SEP] and [CLS] A [SEP] B [SEP], where B and what follows have type
+// 1. Its result for each text is one part, which the next processor of a [Sequence] treats as the
+// text.
 type BertProcessing struct {
 	Sep SpecialToken `json:"sep"`
 	Cls SpecialToken `json:"cls"`
 }
 
-// AddedTokens is 2 for a text and 3 for a pair.
+// AddedTokens returns 2 for a text and 3 for a pair.
 func (p BertProcessing) AddedTokens(isPair bool) int {
 	if isPair {
 		return 3
@@ -121,11 +122,11 @@ func (p BertProcessing) Process(parts []*encodings.Encoding, addSpecialTokens bo
 type RobertaProcessing struct {
 	Sep            SpecialToken `json:"sep"`
 	Cls            SpecialToken `json:"cls"`
-	TrimOffsets    bool         `json:"trim_offsets"`     // leave white space out of the offsets
+	TrimOffsets    bool         `json:"trim_offsets"`     // exclude white space from the offsets
 	AddPrefixSpace bool         `json:"add_prefix_space"` // whether the pre-tokenizer puts a space before the text
 }
 
-// AddedTokens is 2 for a text and 4 for a pair.
+// AddedTokens returns 2 for a text and 4 for a pair.
 func (p RobertaProcessing) AddedTokens(isPair bool) int {
 	if isPair {
 		return 4
@@ -158,10 +159,10 @@ func (p RobertaProcessing) Process(parts []*encodings.Encoding, addSpecialTokens
 	return parts, nil
 }
 
-// ByteLevel leaves white space out of the offsets of byte-level tokens. It adds no tokens.
+// ByteLevel excludes white space from the offsets of byte-level tokens. It adds no tokens.
 type ByteLevel struct{ pretokenizers.ByteLevel }
 
-// AddedTokens is 0.
+// AddedTokens returns 0.
 func (ByteLevel) AddedTokens(bool) int { return 0 }
 
 // Process trims the offsets.
@@ -182,8 +183,9 @@ func trimAll(e *encodings.Encoding, prefixed bool) {
 	}
 }
 
-// trim takes white space at the ends of tokens out of their offsets. A single space at the start
-// may have been put there by the pre-tokenizer and then was never in the offsets.
+// trim excludes white space at the ends of tokens from their offsets. If prefixed is set, a single
+// space at the start of the text is the one that the pre-tokenizer added, which is not in the
+// offsets.
 func trim(e *encodings.Encoding, prefixed bool) {
 	table := ucd.Load()
 	blank := func(r rune) bool { return r == normalizers.ByteRune(' ') || table.Of(r).Is(ucd.Space) }
@@ -211,7 +213,7 @@ func trimSpan(s encodings.Span, i, leading, trailing int, prefixed bool) encodin
 // Sequence applies post-processors one after the other.
 type Sequence []PostProcessor
 
-// AddedTokens is the sum of all.
+// AddedTokens returns the sum for all of them.
 func (q Sequence) AddedTokens(isPair bool) int {
 	n := 0
 	for _, p := range q {

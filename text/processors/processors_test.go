@@ -10,7 +10,7 @@ import (
 	"github.com/gotrainer/gotrainer/text/processors"
 )
 
-// What tokenizers 0.23.3 makes of the same texts.
+// Expected values are those of tokenizers 0.23.3 for the same texts.
 func TestSpecialTokensAroundSpecialTokens(t *testing.T) {
 	of := func(ids ...int64) *encodings.Encoding {
 		e := encodings.New(len(ids))

@@ -10,21 +10,21 @@ import (
 	"github.com/gotrainer/gotrainer/text/internal/tagged"
 )
 
-// Piece is a place in a template: a text of the input or a special token.
+// Piece is an element of a template: a text of the input or a special token.
 type Piece struct {
 	Sequence string // "A" or "B"; empty for a special token
 	Special  string // the name of a special token
 	TypeID   int64
 }
 
-// TemplateProcessing puts texts and special tokens in the order of a template. Make one with
+// TemplateProcessing arranges texts and special tokens by a template. Make one with
 // [NewTemplateProcessing].
 type TemplateProcessing struct {
 	single, pair []Piece
 	special      map[string]templateToken
 }
 
-// templateToken is what a name in a template becomes: one token or more.
+// templateToken is what a name in a template stands for: one or more tokens.
 type templateToken struct {
 	ID     string   `json:"id"`
 	IDs    []int64  `json:"ids"`
@@ -32,8 +32,8 @@ type templateToken struct {
 }
 
 // NewTemplateProcessing makes a post-processor from templates such as "[CLS]:0 $A:0 [SEP]:0" and
-// "[CLS] $A [SEP] $B:1 [SEP]:1". $A and $B are the texts, other words special tokens, the number
-// behind a colon is the type (0 without one).
+// "[CLS] $A [SEP] $B:1 [SEP]:1". $A and $B are the texts, other words are special tokens, and the
+// number after a colon is the type (0 without one).
 func NewTemplateProcessing(single, pair string, special ...SpecialToken) (*TemplateProcessing, error) {
 	p := &TemplateProcessing{special: map[string]templateToken{}}
 	for _, t := range special {
@@ -80,8 +80,8 @@ func parseTemplate(template string) ([]Piece, error) {
 	return pieces, nil
 }
 
-// check makes sure that the templates name only what there is, and with both that the one for pairs
-// uses both texts.
+// check checks that the templates name only texts and special tokens that exist, and if both is
+// set, that the template for pairs uses both texts.
 func (p *TemplateProcessing) check(both bool) error {
 	hasA, hasB := false, false
 	for i, pieces := range [][]Piece{p.single, p.pair} {
@@ -116,7 +116,7 @@ func (p *TemplateProcessing) check(both bool) error {
 	return nil
 }
 
-// AddedTokens is the number of special tokens in the template.
+// AddedTokens returns the number of special tokens in the template.
 func (p *TemplateProcessing) AddedTokens(isPair bool) int {
 	pieces := p.single
 	if isPair {
@@ -131,7 +131,7 @@ func (p *TemplateProcessing) AddedTokens(isPair bool) int {
 	return n
 }
 
-// Process puts texts and tokens in order.
+// Process arranges the texts and tokens.
 func (p *TemplateProcessing) Process(parts []*encodings.Encoding, addSpecialTokens bool) ([]*encodings.Encoding,
 	error) {
 	pieces := p.single
@@ -162,7 +162,7 @@ func (p *TemplateProcessing) Process(parts []*encodings.Encoding, addSpecialToke
 			i = 1
 		}
 		part := parts[i]
-		if used[i] { // a text may come twice, with another type
+		if used[i] { // a template may use a text twice, with different types
 			overflowing := part.Overflowing
 			part = part.Clone()
 			part.Overflowing = overflowing
@@ -175,13 +175,13 @@ func (p *TemplateProcessing) Process(parts []*encodings.Encoding, addSpecialToke
 	return out, nil
 }
 
-// Single and Pair return the templates' pieces.
+// Single returns the pieces of the template for one text.
 func (p *TemplateProcessing) Single() []Piece { return p.single }
 
 // Pair returns the pieces of the template for two texts.
 func (p *TemplateProcessing) Pair() []Piece { return p.pair }
 
-// IDs returns what a special token of the templates becomes.
+// IDs returns the ids of a special token of the templates.
 func (p *TemplateProcessing) IDs(special string) []int64 { return p.special[special].IDs }
 
 type pieceJSON struct {
@@ -194,7 +194,7 @@ type pieceBody struct {
 	TypeID int64  `json:"type_id"`
 }
 
-// MarshalJSON writes the piece as tokenizer.json has it.
+// MarshalJSON writes the piece as it is in tokenizer.json.
 func (p Piece) MarshalJSON() ([]byte, error) {
 	if p.Sequence != "" {
 		return json.Marshal(pieceJSON{Sequence: &pieceBody{p.Sequence, p.TypeID}})
@@ -202,7 +202,7 @@ func (p Piece) MarshalJSON() ([]byte, error) {
 	return json.Marshal(pieceJSON{Special: &pieceBody{p.Special, p.TypeID}})
 }
 
-// UnmarshalJSON reads the piece as tokenizer.json has it.
+// UnmarshalJSON reads the piece as it is in tokenizer.json.
 func (p *Piece) UnmarshalJSON(data []byte) error {
 	var in pieceJSON
 	if err := json.Unmarshal(data, &in); err != nil {

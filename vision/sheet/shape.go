@@ -1,8 +1,8 @@
 package sheet
 
-// visual turns a text into the code points to draw from left to right: stretches of Persian letters
-// are reversed and replaced by the presentation forms that join, everything else stays. It is
-// enough for labels, names and short answers in a line that runs left to right; text with marks or
+// visual turns a text into the code points to draw from left to right: runs of Persian letters are
+// reversed and replaced by joining presentation forms; everything else is unchanged. This is enough
+// for labels, names and short answers in a line from left to right; text with combining marks or
 // several directions needs a shaping engine.
 func visual(s string) string {
 	in := []rune(s)
@@ -18,7 +18,7 @@ func visual(s string) string {
 			continue
 		}
 		for k := j - 1; k >= i; k-- {
-			before := k > i && len(forms[in[k-1]]) == 4 // the letter before joins forward
+			before := k > i && len(forms[in[k-1]]) == 4 // the previous letter joins forward
 			after := k+1 < j
 			out = append(out, form(forms[in[k]], before, after))
 		}
@@ -27,7 +27,8 @@ func visual(s string) string {
 	return string(out)
 }
 
-// form picks isolated, final, initial or medial; letters with two forms never join forward.
+// form returns the isolated, final, initial or medial form; letters with two forms never join
+// forward.
 func form(f []rune, before, after bool) rune {
 	after = after && len(f) == 4
 	switch {
@@ -41,7 +42,7 @@ func form(f []rune, before, after bool) rune {
 	return f[0]
 }
 
-// forms lists the presentation forms of the letters of Persian: isolated, final and, where a letter
+// forms holds the presentation forms of the Persian letters: isolated, final and, where a letter
 // joins forward, initial and medial (Unicode, Arabic Presentation Forms A and B).
 var forms = map[rune][]rune{
 	'آ': {0xFE81, 0xFE82}, 'ا': {0xFE8D, 0xFE8E}, 'د': {0xFEA9, 0xFEAA}, 'ذ': {0xFEAB, 0xFEAC},

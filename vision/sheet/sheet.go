@@ -1,12 +1,12 @@
-// Package sheet draws contact sheets: pictures in a grid, under each what a model read in it, so
-// that a person sees at a glance where it goes wrong. Right answers are black; wrong ones are
-// framed in red, with the right answer beside them.
+// Package sheet draws contact sheets: images in a grid, each with the text that a model read in it,
+// to show at a glance where it is wrong. Right answers are black; wrong ones are framed in red,
+// with the right answer beside them.
 //
 //	err := sheet.WriteFile("predictions.png", cells, sheet.Options{Title: "500 unseen plates"})
 //
-// Texts may be Latin or Persian. The line runs from left to right, as a licence plate does;
-// stretches of Persian letters within it are joined and run from right to left. The font is
-// Vazirmatn (SIL Open Font License 1.1, assets/OFL.txt).
+// Texts may be Latin or Persian. The line runs from left to right, as a license plate does; runs of
+// Persian letters within it are joined and run from right to left. The font is Vazirmatn (SIL Open
+// Font License 1.1, assets/OFL.txt).
 package sheet
 
 import (
@@ -29,21 +29,21 @@ import (
 //go:embed assets/Vazirmatn-Regular.ttf
 var vazirmatn []byte
 
-// Cell is one picture and what it says.
+// Cell is an image with its text.
 type Cell struct {
 	Image *vision.Image
 	Read  string // what the model read
-	Want  string // what is right; empty means unknown, and the cell is never marked
+	Want  string // the right text; empty means unknown, and the cell is never marked
 	Note  string // small print after the text, such as a score; may be empty
 }
 
-// Wrong tells whether the right text is known and another one was read.
+// Wrong reports whether the right text is known and another one was read.
 func (c Cell) Wrong() bool { return c.Want != "" && c.Read != c.Want }
 
-// Options configures a sheet. The zero value is right for pictures of about 128x32.
+// Options configures a sheet. The zero value is right for images of about 128x32.
 type Options struct {
-	Columns int    // pictures in a row; zero means as many as fit into 1600 pixels
-	Scale   int    // enlargement of the pictures; zero means 2
+	Columns int    // images in a row; zero means as many as fit into 1600 pixels
+	Scale   int    // enlargement of the images; zero means 2
 	Title   string // line on top; empty means none
 }
 
@@ -56,15 +56,15 @@ var (
 )
 
 const (
-	maxSide  = 20_000 // of a sheet, in pixels
+	maxSide  = 20_000 // longest side of a sheet, in pixels
 	gap      = 8
 	frame    = 3
 	textSize = 18.0
 	lineHigh = 28
 )
 
-// Draw lays out the cells. All share one cell size, that of the largest picture. It returns an
-// error if a picture is missing or the sheet would be too large.
+// Draw lays out the cells. All share one cell size, that of the largest image. It returns an
+// error if an image is missing or the sheet would be too large.
 func Draw(cells []Cell, o Options) (*image.RGBA, error) {
 	scale := o.Scale
 	if scale == 0 {
@@ -77,7 +77,7 @@ func Draw(cells []Cell, o Options) (*image.RGBA, error) {
 	cw, ch := 1, 1
 	for i, c := range cells {
 		if c.Image == nil || len(c.Image.Pix) == 0 {
-			return nil, fmt.Errorf("sheet: cell %d of %d (%q) has no picture", i, len(cells), c.Read)
+			return nil, fmt.Errorf("sheet: cell %d of %d (%q) has no image", i, len(cells), c.Read)
 		}
 		cw, ch = max(cw, c.Image.Width*scale), max(ch, c.Image.Height*scale)
 	}
@@ -94,7 +94,7 @@ func Draw(cells []Cell, o Options) (*image.RGBA, error) {
 	}
 	w, h := columns*cw+gap, rows*ch+top
 	if w > maxSide || h > maxSide {
-		return nil, fmt.Errorf("sheet: %d pictures in %d columns make %dx%d pixels: want at most %d a side; draw "+
+		return nil, fmt.Errorf("sheet: %d images in %d columns make %dx%d pixels: want at most %d a side; draw "+
 			"fewer, or set Columns or a smaller Scale", len(cells), columns, w, h, maxSide)
 	}
 	p, err := newPen(image.Rect(0, 0, w, h))
@@ -158,9 +158,9 @@ func newPen(r image.Rectangle) (*pen, error) {
 	return &pen{im, face}, nil
 }
 
-func (p *pen) close() { _ = p.face.Close() } // nothing of it is buffered
+func (p *pen) close() { _ = p.face.Close() } // it buffers nothing
 
-// cell draws one picture with its frame and its line of text into the box at (x, y).
+// cell draws one image with its frame and its line of text into the box at (x, y).
 func (p *pen) cell(c Cell, x, y, width, height, scale int) {
 	ink := black
 	if c.Wrong() {
@@ -168,7 +168,7 @@ func (p *pen) cell(c Cell, x, y, width, height, scale int) {
 		p.fill(image.Rect(x, y, x+width, y+height-lineHigh), red)
 	}
 	inner := image.Rect(x+frame, y+frame, x+frame+c.Image.Width*scale, y+frame+c.Image.Height*scale)
-	if c.Wrong() { // the frame stays, what the picture leaves free is paper
+	if c.Wrong() { // leave the frame; the rest around the image is paper
 		p.fill(image.Rect(x+frame, y+frame, x+width-frame, y+height-lineHigh-frame), paper)
 	}
 	for yy := inner.Min.Y; yy < inner.Max.Y; yy++ {

@@ -54,7 +54,7 @@ func TestOnlyWrongCellsAreRed(t *testing.T) {
 	}
 }
 
-func TestPicturesAreDrawnPixelForPixel(t *testing.T) {
+func TestImagesAreDrawnPixelForPixel(t *testing.T) {
 	im := &vision.Image{Pix: []uint8{255, 0, 0, 0, 255, 0}, Width: 2, Height: 1, Channels: 3}
 	out, err := Draw([]Cell{{Image: im}}, Options{Scale: 3})
 	if err != nil {
@@ -104,7 +104,7 @@ func TestSheetErrorsSayWhatToDo(t *testing.T) {
 		o     Options
 		words string
 	}{
-		"no picture":       {[]Cell{{Read: "x"}}, Options{}, "cell 0"},
+		"no image":         {[]Cell{{Read: "x"}}, Options{}, "cell 0"},
 		"negative columns": {cells(1), Options{Columns: -1}, "columns"},
 		"scale too large":  {cells(1), Options{Scale: 99}, "1 to 32"},
 		"endless":          {cells(300), Options{Columns: 1}, "at most"},

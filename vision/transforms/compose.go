@@ -7,15 +7,14 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// Transform is a step of the preparation of a picture.
+// Transform is a step in preparing an image.
 type Transform interface {
-	// Apply changes p. It draws from g only, and puts a new Image in the place of the one that it
-	// was handed.
+	// Apply changes p. It draws random numbers from g only, and replaces p.Image instead of
+	// changing it.
 	Apply(p *Picture, g Generator) error
 }
 
-// Picture is what the steps change: a picture of 8-bit samples until [ToTensor], numbers from then
-// on.
+// Picture is an image in preparation: 8-bit samples until [ToTensor], numbers from then on.
 type Picture struct {
 	Image  *vision.Image // nil after ToTensor
 	Pixels []float32     // all of the first channel by rows, then the second, ...; nil before ToTensor
@@ -23,16 +22,16 @@ type Picture struct {
 }
 
 // errNumbers is returned by steps that change 8-bit samples.
-var errNumbers = errors.New("it changes pictures of 8-bit samples, and ToTensor has made numbers of this one: " +
+var errNumbers = errors.New("it changes images of 8-bit samples, and ToTensor has made numbers of this one: " +
 	"put it before ToTensor")
 
 // Compose runs steps one after another: torchvision.transforms.Compose. It is a step itself.
 type Compose []Transform
 
-// Run prepares a picture, which stays as it is. A g of nil does where no step draws.
+// Run prepares an image, without changing im. g may be nil if no step draws random numbers.
 func (c Compose) Run(im *vision.Image, g Generator) (Picture, error) {
 	if im == nil || len(im.Pix) == 0 {
-		return Picture{}, fmt.Errorf("transforms: the picture is %v: want one of at least 1x1", im)
+		return Picture{}, fmt.Errorf("transforms: the image is %v: want one of at least 1x1", im)
 	}
 	p := Picture{Image: im}
 	if err := c.Apply(&p, g); err != nil {
@@ -41,7 +40,7 @@ func (c Compose) Run(im *vision.Image, g Generator) (Picture, error) {
 	return p, nil
 }
 
-// Open reads a picture file in colour, as torchvision's ImageFolder does, and prepares it.
+// Open reads an image file in color, as torchvision's ImageFolder does, and prepares it.
 func (c Compose) Open(path string, g Generator) (Picture, error) {
 	im, err := vision.Open(path, vision.DecodeOptions{})
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// square are the sides that Size, or Height and Width in its place, stand for.
+// square returns the height and width given by Size, or by Height and Width instead.
 func square(size, height, width int) (h, w int, err error) {
 	switch {
 	case size > 0 && height == 0 && width == 0:
@@ -20,14 +20,14 @@ func square(size, height, width int) (h, w int, err error) {
 		width)
 }
 
-// CenterCrop cuts out the middle: torchvision.transforms.CenterCrop. Around a picture that is
-// smaller there is black.
+// CenterCrop cuts out the center: torchvision.transforms.CenterCrop. A smaller image is padded with
+// black.
 type CenterCrop struct {
 	Size          int // of both sides
 	Height, Width int // instead of Size
 }
 
-// Apply cuts the picture.
+// Apply crops the image.
 func (c CenterCrop) Apply(p *Picture, _ Generator) error {
 	if p.Image == nil {
 		return errNumbers
@@ -49,7 +49,7 @@ func (c CenterCrop) Apply(p *Picture, _ Generator) error {
 	return err
 }
 
-// cut is the part of im that begins at top and left.
+// cut returns the part of im of that size that begins at top and left.
 func cut(im *vision.Image, top, left, height, width int) (*vision.Image, error) {
 	if top == 0 && left == 0 && height == im.Height && width == im.Width {
 		return im, nil
@@ -57,17 +57,17 @@ func cut(im *vision.Image, top, left, height, width int) (*vision.Image, error) 
 	return im.Pad(-left, -top, left+width-im.Width, top+height-im.Height, 0)
 }
 
-// RandomResizedCrop cuts out a part of random size and aspect at a random place and resizes it:
+// RandomResizedCrop cuts out a part of random size, aspect ratio and position, and resizes it:
 // torchvision.transforms.RandomResizedCrop.
 type RandomResizedCrop struct {
 	Size          int        // of both sides of the result
 	Height, Width int        // of the result, instead of Size
-	Scale         [2]float64 // least and greatest share of the picture's area; zero: 0.08 and 1
+	Scale         [2]float64 // least and greatest share of the image's area; zero: 0.08 and 1
 	Ratio         [2]float64 // least and greatest width of the part divided by its height; zero: 3/4 and 4/3
 	Interpolation Interpolation
 }
 
-// Apply cuts and resizes the picture.
+// Apply crops and resizes the image.
 func (c RandomResizedCrop) Apply(p *Picture, g Generator) error {
 	switch {
 	case p.Image == nil:
@@ -91,14 +91,14 @@ func (c RandomResizedCrop) Apply(p *Picture, g Generator) error {
 	return err
 }
 
-// Crop is a part of a picture, in pixels.
+// Crop is a part of an image, in pixels.
 type Crop struct{ Top, Left, Height, Width int }
 
-// Params draws the part of a picture of this size: RandomResizedCrop.get_params.
+// Params draws the part of an image of this size: RandomResizedCrop.get_params.
 //
-// Python's exponential function in float32 is one of Intel's library, which rounds otherwise than
-// this one in one case of a hundred. The aspect then differs in its last bit, which changes the
-// part in about one crop of ten million.
+// PyTorch's exponential function in float32 is from an Intel library, which rounds differently in
+// one case in a hundred. The aspect ratio then differs in its last bit, which changes about one
+// crop in ten million.
 func (c RandomResizedCrop) Params(height, width int, g Generator) (Crop, error) {
 	scale, ratio := c.Scale, c.Ratio
 	if scale == [2]float64{} {
@@ -113,7 +113,7 @@ func (c RandomResizedCrop) Params(height, width int, g Generator) (Crop, error) 
 			scale, ratio)
 	}
 	if height < 1 || width < 1 {
-		return Crop{}, fmt.Errorf("the picture has %dx%d pixels: want at least 1x1", width, height)
+		return Crop{}, fmt.Errorf("the image has %dx%d pixels: want at least 1x1", width, height)
 	}
 	low, high := log(ratio[0]), log(ratio[1])
 	area := float64(height * width)
@@ -127,7 +127,7 @@ func (c RandomResizedCrop) Params(height, width int, g Generator) (Crop, error) 
 			return Crop{top, below(g, width-w+1), h, w}, nil
 		}
 	}
-	h, w := height, width // the middle, as large as the aspects allow
+	h, w := height, width // the center, as large as the aspect ratios allow
 	switch whole := float64(width) / float64(height); {
 	case whole < ratio[0]:
 		h = int(math.RoundToEven(float64(w) / ratio[0]))
@@ -137,5 +137,5 @@ func (c RandomResizedCrop) Params(height, width int, g Generator) (Crop, error) 
 	return Crop{(height - h) / 2, (width - w) / 2, h, w}, nil
 }
 
-// log is torch.log of a tensor of float32.
+// log is torch.log of a float32 tensor.
 func log(x float64) float32 { return float32(math.Log(float64(float32(x)))) }

@@ -2,12 +2,12 @@ package transforms
 
 import "fmt"
 
-// RandomHorizontalFlip flips pictures left to right: torchvision.transforms.RandomHorizontalFlip.
+// RandomHorizontalFlip flips images left to right: torchvision.transforms.RandomHorizontalFlip.
 type RandomHorizontalFlip struct {
 	P float64 // how often; zero: 0.5
 }
 
-// Apply flips the picture or leaves it.
+// Apply flips the image or leaves it.
 func (f RandomHorizontalFlip) Apply(p *Picture, g Generator) error {
 	flip, err := chance(p, g, f.P)
 	if flip {
@@ -17,12 +17,12 @@ func (f RandomHorizontalFlip) Apply(p *Picture, g Generator) error {
 	return err
 }
 
-// RandomVerticalFlip turns pictures upside down: torchvision.transforms.RandomVerticalFlip.
+// RandomVerticalFlip turns images upside down: torchvision.transforms.RandomVerticalFlip.
 type RandomVerticalFlip struct {
 	P float64 // how often; zero: 0.5
 }
 
-// Apply flips the picture or leaves it.
+// Apply flips the image or leaves it.
 func (f RandomVerticalFlip) Apply(p *Picture, g Generator) error {
 	flip, err := chance(p, g, f.P)
 	if flip {
@@ -32,7 +32,7 @@ func (f RandomVerticalFlip) Apply(p *Picture, g Generator) error {
 	return err
 }
 
-// chance draws whether the picture is flipped: torch.rand(1) < p.
+// chance draws whether to flip the image: torch.rand(1) < p.
 func chance(p *Picture, g Generator, often float64) (bool, error) {
 	switch {
 	case p.Image == nil:

@@ -9,18 +9,18 @@ import (
 
 // ColorJitter changes brightness, contrast, saturation and hue by random factors, in random order:
 // torchvision.transforms.ColorJitter. Each field holds the least and the greatest factor; zero
-// changes nothing. [By] is the form with one number: ColorJitter{Brightness: transforms.By(0.4)}.
-// Saturation and hue of a grey picture stay.
+// changes nothing. [By] corresponds to torchvision's form with one number: ColorJitter{Brightness:
+// transforms.By(0.4)}. Saturation and hue of a gray image do not change.
 type ColorJitter struct {
-	Brightness, Contrast, Saturation [2]float64 // 1 is the picture as it is
+	Brightness, Contrast, Saturation [2]float64 // 1 leaves the image unchanged
 
-	Hue [2]float64 // turns around the colour wheel, from -0.5 to 0.5; 0 is the picture as it is
+	Hue [2]float64 // turns of the color wheel, from -0.5 to 0.5; 0 leaves the image unchanged
 }
 
-// By is from 1-x, or from 0 if that is less, to 1+x.
+// By returns the range from max(0, 1-x) to 1+x.
 func By(x float64) [2]float64 { return [2]float64{max(0, 1-x), 1 + x} }
 
-// Apply changes the colours.
+// Apply changes the colors.
 func (c ColorJitter) Apply(p *Picture, g Generator) error {
 	switch {
 	case p.Image == nil:
@@ -64,7 +64,7 @@ func (c ColorJitter) Apply(p *Picture, g Generator) error {
 	return nil
 }
 
-// adjustBrightness mixes the picture with a black one.
+// adjustBrightness blends the image with black.
 func adjustBrightness(im *vision.Image, factor float32) {
 	table := blendWith(0, factor)
 	for i, v := range im.Pix {
@@ -72,7 +72,7 @@ func adjustBrightness(im *vision.Image, factor float32) {
 	}
 }
 
-// adjustContrast mixes the picture with its mean grey.
+// adjustContrast blends the image with its mean gray level.
 func adjustContrast(im *vision.Image, factor float32) {
 	sum := 0
 	for _, v := range im.Gray().Pix {
@@ -85,7 +85,7 @@ func adjustContrast(im *vision.Image, factor float32) {
 	}
 }
 
-// adjustSaturation mixes the picture with itself in grey.
+// adjustSaturation blends the image with its gray version.
 func adjustSaturation(im *vision.Image, factor float32) {
 	if im.Channels == 1 {
 		return
@@ -97,7 +97,7 @@ func adjustSaturation(im *vision.Image, factor float32) {
 	}
 }
 
-// blendWith is blend with one sample, for each other one.
+// blendWith returns blend(a, v, factor) for every sample v.
 func blendWith(a uint8, factor float32) (table [256]uint8) {
 	for v := range table {
 		table[v] = blend(a, uint8(v), factor)
@@ -105,7 +105,7 @@ func blendWith(a uint8, factor float32) (table [256]uint8) {
 	return table
 }
 
-// blend is ImagingBlend of Pillow's Blend.c: float32, cut off and not rounded.
+// blend is ImagingBlend of Pillow's Blend.c: in float32, truncated rather than rounded.
 func blend(a, b uint8, factor float32) uint8 {
 	v := float32(a) + float32(factor*float32(int(b)-int(a)))
 	switch {
@@ -117,7 +117,7 @@ func blend(a, b uint8, factor float32) uint8 {
 	return uint8(v)
 }
 
-// adjustHue turns the colours around the wheel.
+// adjustHue rotates the hues around the color wheel.
 func adjustHue(im *vision.Image, turns float32) {
 	if im.Channels == 1 {
 		return
@@ -130,7 +130,7 @@ func adjustHue(im *vision.Image, turns float32) {
 	}
 }
 
-// toHSV is rgb2hsv_row of Pillow's Convert.c, with its mixture of float32 and float64.
+// toHSV is rgb2hsv_row of Pillow's Convert.c, with its mix of float32 and float64.
 func toHSV(r, g, b uint8) (h, s, v uint8) {
 	most, least := max(r, g, b), min(r, g, b)
 	if most == least {

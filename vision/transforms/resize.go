@@ -6,9 +6,9 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// Interpolation is the filter that resizes: torchvision's InterpolationMode. The zero value is
-// Bilinear. All but Nearest average over the pixels that vanish when a picture shrinks
-// (antialiasing), as Pillow does.
+// Interpolation is a resampling filter: torchvision's InterpolationMode. The zero value is
+// Bilinear. All but Nearest average over all source pixels when an image shrinks (antialiasing), as
+// Pillow does.
 type Interpolation string
 
 // The filters.
@@ -31,7 +31,7 @@ func (i Interpolation) filter() (vision.Filter, error) {
 	return 0, fmt.Errorf("the interpolation is %q; want bilinear, nearest, bicubic, box, hamming or lanczos", i)
 }
 
-// resized is im at another size; where that is its own size, im itself.
+// resized returns im at another size; im itself if it already has that size.
 func resized(im *vision.Image, height, width int, i Interpolation) (*vision.Image, error) {
 	f, err := i.filter()
 	if err != nil {
@@ -43,15 +43,15 @@ func resized(im *vision.Image, height, width int, i Interpolation) (*vision.Imag
 	return im.Resized(width, height, f)
 }
 
-// Resize stretches pictures: torchvision.transforms.Resize.
+// Resize resizes images: torchvision.transforms.Resize.
 type Resize struct {
-	Size          int // of the shorter side, with the aspect kept
-	MaxSize       int // of the longer side, which then decides where it would be exceeded; zero: no limit
+	Size          int // of the shorter side; the aspect ratio is kept
+	MaxSize       int // limit for the longer side, by which the shorter becomes less than Size; zero: no limit
 	Height, Width int // of both sides, instead of Size
 	Interpolation Interpolation
 }
 
-// Apply resizes the picture.
+// Apply resizes the image.
 func (r Resize) Apply(p *Picture, _ Generator) error {
 	if p.Image == nil {
 		return errNumbers
@@ -68,14 +68,14 @@ func (r Resize) Apply(p *Picture, _ Generator) error {
 		height, width = r.shape(p.Image)
 	}
 	if height < 1 || width < 1 {
-		return fmt.Errorf("a %v picture would be %dx%d: want a larger Size or MaxSize", p.Image, width, height)
+		return fmt.Errorf("a %v image would be %dx%d: want a larger Size or MaxSize", p.Image, width, height)
 	}
 	im, err := resized(p.Image, height, width, r.Interpolation)
 	p.Image = im
 	return err
 }
 
-// shape is the size of a picture whose shorter side becomes Size.
+// shape returns the new size of an image whose shorter side becomes Size.
 func (r Resize) shape(im *vision.Image) (height, width int) {
 	short, long := min(im.Height, im.Width), max(im.Height, im.Width)
 	newShort := r.Size

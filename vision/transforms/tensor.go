@@ -5,21 +5,22 @@ import (
 	"fmt"
 )
 
-// ImageNetMean and ImageNetStd are what torchvision's weights were trained with.
+// ImageNetMean and ImageNetStd are the values that torchvision's pretrained weights were trained
+// with.
 var (
 	ImageNetMean = []float64{0.485, 0.456, 0.406}
 	ImageNetStd  = []float64{0.229, 0.224, 0.225}
 )
 
-// ToTensor makes numbers from 0 to 1 of the samples, channels first:
+// ToTensor converts the samples to numbers from 0 to 1, channels first:
 // torchvision.transforms.ToTensor.
 type ToTensor struct{}
 
-// Apply makes the numbers.
+// Apply converts the samples.
 func (ToTensor) Apply(p *Picture, _ Generator) error {
 	im := p.Image
 	if im == nil {
-		return errors.New("ToTensor has made numbers of this picture before; want one ToTensor")
+		return errors.New("ToTensor has made numbers of this image before; want one ToTensor")
 	}
 	plane := im.Width * im.Height
 	p.Pixels = make([]float32, len(im.Pix))
@@ -33,7 +34,7 @@ func (ToTensor) Apply(p *Picture, _ Generator) error {
 	return nil
 }
 
-// Normalize subtracts the mean of a channel and divides by its standard deviation:
+// Normalize subtracts from each channel its mean and divides by its standard deviation:
 // torchvision.transforms.Normalize.
 type Normalize struct {
 	Mean, Std []float64 // one for each channel, or one for all
@@ -42,7 +43,7 @@ type Normalize struct {
 // Apply changes the numbers.
 func (n Normalize) Apply(p *Picture, _ Generator) error {
 	if p.Image != nil {
-		return errors.New("it changes numbers, and this is a picture of 8-bit samples: put it behind ToTensor")
+		return errors.New("it changes numbers, and this is an image of 8-bit samples: put it behind ToTensor")
 	}
 	channels := int(p.Shape[0])
 	for _, list := range [][]float64{n.Mean, n.Std} {

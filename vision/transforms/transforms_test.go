@@ -21,7 +21,7 @@ import (
 	"github.com/gotrainer/gotrainer/vision/transforms"
 )
 
-// recorded is testdata/golden.json, made by torchvision.
+// recorded is the content of testdata/golden.json, recorded with torchvision.
 type recorded struct {
 	Cases []struct {
 		Picture [3]int // width, height, channels
@@ -34,7 +34,7 @@ type recorded struct {
 			Shape  []int64
 			SHA256 string
 		}
-		Next float64 // the number that PyTorch's generator draws after them
+		Next float64 // the number that PyTorch's generator draws next
 	}
 	Crops [][4]int // of seed 42
 }
@@ -48,7 +48,7 @@ func load(t *testing.T) (r recorded) {
 	return r
 }
 
-// picture is the formula of golden.py.
+// picture returns the image defined by the formula of golden.py.
 func picture(width, height, channels int) *vision.Image {
 	im := vision.NewImage(width, height, channels)
 	for i := range im.Pix {
@@ -57,7 +57,7 @@ func picture(width, height, channels int) *vision.Image {
 	return im
 }
 
-// step reads a step by the names of its fields.
+// step decodes a transform from the JSON of its fields.
 func step(t *testing.T, kind string, fields []byte) transforms.Transform {
 	t.Helper()
 	decode := func(to any) {
@@ -101,7 +101,7 @@ func step(t *testing.T, kind string, fields []byte) transforms.Transform {
 	return nil
 }
 
-// content are shape and bytes of a prepared picture as golden.py has them.
+// content returns the shape and bytes of a prepared image in golden.py's form.
 func content(p transforms.Picture) (shape []int64, data []byte) {
 	if im := p.Image; im != nil {
 		return []int64{int64(im.Channels), int64(im.Height), int64(im.Width)}, im.Pix
@@ -112,7 +112,7 @@ func content(p transforms.Picture) (shape []int64, data []byte) {
 	return p.Shape, data
 }
 
-func TestPicturesAreThoseOfTorchvision(t *testing.T) {
+func TestImagesAreThoseOfTorchvision(t *testing.T) {
 	for i, c := range load(t).Cases {
 		var steps transforms.Compose
 		for _, s := range c.Steps {
@@ -125,12 +125,12 @@ func TestPicturesAreThoseOfTorchvision(t *testing.T) {
 				p, err := steps.Run(im, g)
 				require.NoError(t, err)
 				shape, data := content(p)
-				assert.Equal(t, want.Shape, shape, "picture %d", k)
+				assert.Equal(t, want.Shape, shape, "image %d", k)
 				sum := sha256.Sum256(data)
-				assert.Equal(t, want.SHA256, hex.EncodeToString(sum[:]), "picture %d has other bits", k)
+				assert.Equal(t, want.SHA256, hex.EncodeToString(sum[:]), "image %d has other bits", k)
 			}
 			assert.Equal(t, c.Next, float64(g.Uint32()&(1<<24-1))*0x1p-24, "the generator has drawn other numbers")
-			assert.Equal(t, picture(c.Picture[0], c.Picture[1], c.Picture[2]), im, "the picture has changed")
+			assert.Equal(t, picture(c.Picture[0], c.Picture[1], c.Picture[2]), im, "the image has changed")
 		})
 	}
 }
@@ -191,8 +191,8 @@ func TestMistakesAreNamed(t *testing.T) {
 	assert.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// TestCropsAreInThePicture holds for every picture, seed and setting.
-func TestCropsAreInThePicture(t *testing.T) {
+// TestCropsAreInTheImage draws any image, seed and setting.
+func TestCropsAreInTheImage(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		height, width := rapid.IntRange(1, 300).Draw(t, "height"), rapid.IntRange(1, 300).Draw(t, "width")
 		least := rapid.Float64Range(0, 1).Draw(t, "least")

@@ -209,7 +209,7 @@ func TestImage2TextSurvivesItsFolder(t *testing.T) {
 		assert.Equal(t, want, got, "a picture as a %T", input)
 	}
 	_, err = again.Predict(t.Context(), 7)
-	require.ErrorContains(t, err, "a picture is a int; want a path")
+	require.ErrorContains(t, err, "an image is a int; want a path")
 	_, err = again.Predict(t.Context(), dir+"/none.png")
 	require.ErrorIs(t, err, fs.ErrNotExist)
 	again.Preprocessors.Image = imageProcessor(t, preprocessors.ImageProcessorConfig{GrayScale: true})

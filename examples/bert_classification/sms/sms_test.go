@@ -17,7 +17,7 @@ func ExampleMessages() {
 	// Output: 5574 ham Ok lar... Joking wif u oni...
 }
 
-// TestTheCountsOfItsREADME holds the file against what is said of it.
+// TestTheCountsOfItsREADME compares the file with the counts in the README.
 func TestTheCountsOfItsREADME(t *testing.T) {
 	messages, err := sms.Messages()
 	if err != nil {

@@ -8,21 +8,20 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// The lettering and the blank plates; assets/README.md says where they come from and under which
-// licence.
+// The lettering and the blank plates. assets/README.md gives their origin and license.
 //
 //go:embed assets/glyphs/*.png assets/templates/*.png assets/photos/*.png
 var assets embed.FS
 
-// artwork is the decoded drawing material, made once on first use.
+// artwork is the decoded assets, loaded once on first use.
 type artwork struct {
 	digits  [10]*vision.Image
 	letters map[string]*vision.Image
 	blanks  [kinds]*vision.Image
 }
 
-// glyphScale is the size at which masks are kept, relative to the files: a little more than they
-// are drawn at.
+// glyphScale is the scale of the masks relative to their files, a little larger than they are
+// drawn.
 const glyphScale = 0.6
 
 var loadArtwork = sync.OnceValues(func() (*artwork, error) {
@@ -59,8 +58,8 @@ func openAsset(name string, o vision.DecodeOptions) (*vision.Image, error) {
 	return vision.Decode(raw, name, o)
 }
 
-// loadMask reads a glyph, whose ink is its alpha channel, cuts it to the ink, shrinks it and
-// softens its edge: a soft edge lets the renderer thicken and thin the stroke by moving the
+// loadMask reads a glyph from the alpha channel of its file, crops it to the ink, shrinks it and
+// softens its edge. With a soft edge the renderer can thicken or thin the stroke by moving the
 // threshold.
 func loadMask(name string) (*vision.Image, error) {
 	name = "assets/glyphs/" + name + ".png"

@@ -8,35 +8,35 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// Size of the pictures that the reader sees.
+// Size of the images that the reader sees.
 const (
 	Width  = 128
 	Height = 32
 )
 
-// Camera says how hard the photograph makes it, each from 0 (not at all) to 1 (as bad as
-// photographs of plates get); values up to 3 exaggerate. The zero value cuts the plate out exactly
-// and shrinks it.
+// Camera is the strength of each defect of a photograph, from 0 (none) to 1 (as bad as photographs
+// of plates get); values up to 3 exaggerate. The zero value crops the plate exactly and shrinks it.
 type Camera struct {
-	Angle  float64 // turned and seen from the side
-	Frame  float64 // loose framing with the car around, or edges cut away
-	Blur   float64 // out of focus, moved, few pixels
-	Light  float64 // dark, bright, flat, shadowed
-	Noise  float64 // sensor noise and JPEG marks
-	Flawed float64 // share of photographs that are much worse than the rest
+	Angle  float64 // rotation and view from the side
+	Frame  float64 // loose framing that shows the car, or edges cut off
+	Blur   float64 // defocus, motion blur, low resolution
+	Light  float64 // darkness, brightness, low contrast, shadows
+	Noise  float64 // sensor noise and JPEG artifacts
+	Flawed float64 // fraction of photographs that are much worse than the rest
 }
 
-// DefaultCamera returns the one that training pictures are taken with.
+// DefaultCamera returns the camera for training images.
 func DefaultCamera() Camera {
 	return Camera{Angle: 1, Frame: 1, Blur: 1, Light: 1, Noise: 1, Flawed: 0.1}
 }
 
-// printed is where the plate is on its canvas; outside are the blanks' own shadows.
+// printed is the part of the canvas that the plate covers; outside it are the shadows of the
+// blanks' files.
 var printed = vision.RectQuad(4, 4, CanvasWidth-4.5, CanvasHeight-7)
 
-// Photograph takes a picture of a flat plate, Width x Height in grey. Like the crops of a plate
-// detector it shows the upright box around the plate, more or less well placed, squeezed to the
-// size that the reader wants.
+// Photograph simulates a photograph of a flat plate, Width x Height in gray. Like the crop of a
+// plate detector it shows the axis-aligned box around the plate, not always well placed, resized to
+// the reader's size without keeping the aspect ratio.
 func Photograph(plate *vision.Image, c Camera, rng *rand.Rand) (*vision.Image, error) {
 	for _, v := range []float64{c.Angle, c.Frame, c.Blur, c.Light, c.Noise, c.Flawed} {
 		if !(v >= 0 && v <= 3) {
@@ -57,14 +57,14 @@ func Photograph(plate *vision.Image, c Camera, rng *rand.Rand) (*vision.Image, e
 	return c.develop(scene, rng)
 }
 
-// shoot sees the plate in perspective, on a car, and cuts the box around it out of the view.
+// shoot warps the plate in perspective onto a car, and returns the box around it.
 func (c Camera) shoot(plate *vision.Image, rng *rand.Rand) (*vision.Image, error) {
-	const long = 250.0 // pixels across the plate
+	const long = 250.0 // width of the plate in pixels
 	high := long * 0.212 * (1 + c.Angle*0.13*rng.NormFloat64())
 	high = max(36, min(high, 80))
 	slope := c.Angle * 0.055 * rng.NormFloat64()
 	slope = max(-0.2, min(slope, 0.2))
-	lean := c.Angle * 0.12 * rng.NormFloat64() * high // sideways shear of the upright edges
+	lean := c.Angle * 0.12 * rng.NormFloat64() * high // horizontal shear of the vertical edges
 	taper := max(-0.16, min(c.Angle*0.05*rng.NormFloat64(), 0.16)) * high
 	rise := slope * long
 	q := vision.Quad{
@@ -101,12 +101,12 @@ func (c Camera) shoot(plate *vision.Image, rng *rand.Rand) (*vision.Image, error
 	return scene, vision.WarpPerspective(scene, q, plate, printed)
 }
 
-// car fills the scene with what surrounds plates: paint of one shade with bright and dark bands, in
-// focus or not.
+// car fills the scene with the surroundings of a plate: paint of one shade with bright and dark
+// bands, in focus or not.
 func (c Camera) car(scene *vision.Image, rng *rand.Rand) error {
 	paint := scene
 	blurred := rng.IntN(2) == 0
-	if blurred { // drawn small and enlarged, it has soft edges
+	if blurred { // drawing it small and enlarging it softens the edges
 		paint = vision.NewImage(scene.Width/5+1, scene.Height/5+1, 1)
 	}
 	paint.Fill(uint8(20 + rng.IntN(225)))
@@ -155,7 +155,7 @@ func (c Camera) holder(scene *vision.Image, q vision.Quad, rng *rand.Rand) {
 	_ = vision.WarpPerspective(scene, frame, bar, vision.RectQuad(0, 0, 64, 24))
 }
 
-// expose lets light fall on the scene.
+// expose simulates the lighting of the scene.
 func (c Camera) expose(scene *vision.Image, rng *rand.Rand) {
 	if c.Light <= 0 {
 		return
@@ -173,15 +173,15 @@ func (c Camera) expose(scene *vision.Image, rng *rand.Rand) {
 	if rng.IntN(8) == 0 {
 		gain = 1 + 0.4*c.Light*rng.Float64() // overexposed
 	}
-	room := max(0, 128*(1-gain)) // the bias that clips nothing
+	room := max(0, 128*(1-gain)) // the largest bias that clips nothing
 	bias := c.Light * (2*rng.Float64() - 1) * (room + 12)
 	gamma := math.Exp(c.Light * 0.3 * rng.NormFloat64())
 	vision.AdjustLight(scene, gain, bias, gamma)
 }
 
-// develop takes the scene through lens, sensor and file to the size that the reader wants.
+// develop simulates lens, sensor and JPEG file, and resizes the image to the reader's size.
 func (c Camera) develop(scene *vision.Image, rng *rand.Rand) (*vision.Image, error) {
-	// Pixels across: from distant cars (about 80) to close ones.
+	// Width in pixels: from distant cars (about 80) to close ones.
 	across := 80 * math.Exp(rng.Float64()*1.2)
 	across = float64(scene.Width) + (across-float64(scene.Width))*min(c.Blur, 1)
 	across = max(48, across/max(c.Blur, 1))
@@ -191,7 +191,7 @@ func (c Camera) develop(scene *vision.Image, rng *rand.Rand) (*vision.Image, err
 		return nil, err
 	}
 	if c.Blur > 0 {
-		unit := across / 128 // the same blur for the reader, whatever the resolution
+		unit := across / 128 // so that the reader sees the same blur at any resolution
 		if rng.IntN(3) > 0 {
 			vision.GaussianBlur(shot, unit*c.Blur*0.8*math.Pow(rng.Float64(), 1.5))
 		}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// charset is the default of Hezar's OCR data set (ocr_dataset.py), in its order; class 0 is the
-// blank of CTC.
+// charset is the default of Hezar's OCR data set (ocr_dataset.py), in its order; class 0 is CTC's
+// blank.
 var charset = []string{
 	"", "آ", "ا", "ب", "پ", "ت", "ث", "ج", "چ", "ح", "خ", "د", "ذ", "ر", "ز", "ژ", "س", "ش",
 	"ص", "ض", "ط", "ظ", "ع", "غ", "ف", "ق", "ک", "گ", "ل", "م", "ن", "و", "ه", "ی", " ",
@@ -16,8 +16,8 @@ var charset = []string{
 	"1", "2", "3", "4", "5", "6", "7", "8", "9", "0",
 }
 
-// Charset returns the 73 classes that Hezar's readers know, by class number; class 0, "", is the
-// blank of CTC. A plate uses 35 of them. Keeping all makes published weights fit.
+// Charset returns the 73 classes that Hezar's readers know, by class number; class 0, "", is CTC's
+// blank. Plates use 35 of them; the others are kept so that published weights fit.
 func Charset() []string { return append([]string(nil), charset...) }
 
 var classOf = func() map[rune]int64 {
@@ -44,8 +44,8 @@ func Encode(label string) ([]int64, error) {
 	return ids, nil
 }
 
-// Decode joins the characters of classes; blanks vanish. It does not merge repeats: that is for
-// CTC's decoder.
+// Decode joins the characters of classes and drops blanks. It does not merge repeats, which is CTC
+// decoding.
 func Decode(ids []int64) (string, error) {
 	var b strings.Builder
 	for i, id := range ids {

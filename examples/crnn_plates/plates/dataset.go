@@ -10,9 +10,9 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// Sample is a photograph of a plate and what it says.
+// Sample is a photograph of a plate and its label.
 type Sample struct {
-	Image *vision.Image // Width x Height, grey
+	Image *vision.Image // Width x Height, gray
 	Label string
 }
 
@@ -20,7 +20,7 @@ type Sample struct {
 type Options struct {
 	Part   Part
 	Camera *Camera // nil means DefaultCamera
-	Mirror bool    // pictures left to right and labels through text.ReverseDigits, as Hezar's readers want them
+	Mirror bool    // mirror images horizontally, labels through text.ReverseDigits, as Hezar's readers need
 
 	// MaxLength leaves out labels with more code points, as the field of Hezar's OCR data set does:
 	// 8 drops the plates with الف. Zero means 10, which keeps all.
@@ -28,7 +28,7 @@ type Options struct {
 }
 
 // Dataset returns n rendered plates. Sample i is a pure function of seed, options and i; nothing is
-// kept, so sets of any size cost no memory, and goroutines may ask for any samples at a time.
+// stored, so that a set of any size takes no memory. Goroutines may call At concurrently.
 func Dataset(n int, seed uint64, o Options) data.Dataset[Sample] {
 	s := &set{n: n, seed: seed, Options: o, camera: DefaultCamera()}
 	if o.MaxLength == 0 {
@@ -40,7 +40,8 @@ func Dataset(n int, seed uint64, o Options) data.Dataset[Sample] {
 	return s
 }
 
-// shortest and longest are the code points of a label, with a letter of one and with الف.
+// shortest and longest are the lengths of a label in code points: with a one-code-point letter and
+// with الف.
 const shortest, longest = 8, 10
 
 type set struct {

@@ -33,7 +33,7 @@ func TestASampleIsAFunctionOfSeedAndIndex(t *testing.T) {
 	for i := range want {
 		want[i] = at(t, Dataset(n, 7, Options{}), i)
 	}
-	larger := Dataset(1000, 7, Options{}) // another size, asked by goroutines in another order
+	larger := Dataset(1000, 7, Options{}) // another size, read by goroutines in another order
 	var wg sync.WaitGroup
 	for i := n - 1; i >= 0; i-- {
 		wg.Go(func() {

@@ -8,7 +8,7 @@ import (
 	"github.com/gotrainer/gotrainer/examples/crnn_plates/plates"
 )
 
-// A training set and a held-out one that share no label.
+// A training set and a held-out set that share no label.
 func ExampleDataset() {
 	train := plates.Dataset(20000, 1, plates.Options{})
 	valid := plates.Dataset(500, 1, plates.Options{Part: plates.HeldOut})
@@ -28,7 +28,7 @@ func ExampleDataset() {
 	// 128x32 grey ۷۶الف۸۸۳۵۰ ۳۸ت۴۶۶۱۶
 }
 
-// One plate, printed cleanly and photographed badly.
+// A cleanly printed plate in a bad photograph.
 func ExampleRender() {
 	rng := rand.New(rand.NewPCG(1, 2))
 	plate, err := plates.Render("۱۲الف۳۴۵۶۷", plates.Style{}, rng)

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// ErrLabel is the kind of every error about a text that is no plate.
+// ErrLabel is wrapped by every error about a text that is not a valid label.
 var ErrLabel = errors.New("want two digits, a plate letter, three digits and two digits of the region, in Persian " +
 	"digits, left to right, as ۱۲ب۳۴۵۶۷")
 
@@ -21,7 +21,7 @@ type Fields struct {
 	Region [2]int
 }
 
-// ParseLabel takes a label apart. The error wraps [ErrLabel].
+// ParseLabel splits a label into its fields. The error wraps [ErrLabel].
 func ParseLabel(label string) (Fields, error) {
 	var f Fields
 	var digits [7]int
@@ -56,7 +56,7 @@ func ParseLabel(label string) (Fields, error) {
 	return f, nil
 }
 
-// String writes the label.
+// String returns the label.
 func (f Fields) String() string {
 	var b strings.Builder
 	digit := func(ds ...int) {
@@ -71,11 +71,11 @@ func (f Fields) String() string {
 	return b.String()
 }
 
-// letter says what a plate letter looks like and how often it occurs.
+// letter is a plate letter: its glyph, its kind of plate and how often it occurs.
 type letter struct {
 	text  string
 	glyph string  // file in assets/glyphs
-	scale float64 // of the drawing, so that all letters have their size on the plate
+	scale float64 // of the glyph, so that all letters have their real size on the plate
 	kind  kind
 	count int // among 17,146 labels of IR-LPR
 }
@@ -106,7 +106,7 @@ var letters = []letter{
 	{"ی", "Y", 0.95, private, 932},
 }
 
-// regions are the codes seen on real plates with their counts, from the same aggregates.
+// regions are the region codes of real plates with their counts, from the same aggregates.
 var regions = []struct{ code, count int }{
 	{10, 1437}, {99, 1128}, {16, 964}, {88, 857}, {11, 826}, {77, 776}, {44, 723}, {22, 710}, {66, 709}, {55, 701},
 	{34, 600}, {18, 581}, {33, 571}, {68, 495}, {38, 460}, {20, 391}, {24, 361}, {98, 337}, {21, 313}, {29, 309},
@@ -114,7 +114,7 @@ var regions = []struct{ code, count int }{
 	{14, 118}, {28, 110}, {91, 104}, {67, 95}, {79, 89}, {57, 85}, {32, 81}, {43, 81}, {41, 61}, {23, 56},
 }
 
-// Letters returns the letters that plates carry, الف included.
+// Letters returns the letters that occur on plates, including الف.
 func Letters() []string {
 	out := make([]string, len(letters))
 	for i, l := range letters {
@@ -134,8 +134,8 @@ var letterTotal, regionTotal = func() (l, r int) {
 }()
 
 // RandomLabel draws a label: letter and region half of the time by their counts on real plates and
-// half of the time evenly (regions over 10 to 99), the other digits evenly from 1 to 9, as plates
-// have no zero there.
+// half of the time uniformly (regions from 10 to 99), the other digits uniformly from 1 to 9,
+// because plates have no zero there.
 func RandomLabel(rng *rand.Rand) string {
 	var f Fields
 	for _, d := range []*int{&f.First[0], &f.First[1], &f.Last[0], &f.Last[1], &f.Last[2]} {
@@ -165,15 +165,15 @@ func RandomLabel(rng *rand.Rand) string {
 	return f.String()
 }
 
-// Part is one of the two halves into which all labels fall.
+// Part is the training or the held-out part of all labels.
 type Part uint8
 
 const (
-	Train   Part = iota // nine labels of ten
-	HeldOut             // the tenth
+	Train   Part = iota // nine tenths of the labels
+	HeldOut             // one tenth
 )
 
-// String names the part.
+// String returns the name of the part.
 func (p Part) String() string {
 	switch p {
 	case Train:

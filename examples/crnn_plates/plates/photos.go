@@ -12,9 +12,9 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// OpenPhotos opens photographs of real plates. list is a file with a picture and its label on each
+// OpenPhotos opens photographs of real plates. list is a file with an image and its label on each
 // line, separated by a tab; further columns, empty lines and a first line that begins with "file"
-// are passed over. Pictures are found relative to the list's folder, and decoded when asked for.
+// are ignored. Paths are relative to the list's folder. Images are decoded on demand.
 func OpenPhotos(list string) (data.Dataset[Sample], error) {
 	f, err := os.Open(list)
 	if err != nil {

@@ -55,8 +55,8 @@ func TestPhotosAreReadRelativeToTheirList(t *testing.T) {
 			hi = i
 		}
 	}
-	// This photograph is dark: its brightest pixel must stand as far above zero as a bright
-	// picture's.
+	// This photograph is dark. After normalization its brightest pixel must be as far above zero as
+	// that of a bright one.
 	if math.Abs(sum)/4096 > 1e-3 || pixels[hi] < 1 || pixels[hi] != slices.Max(pixels) ||
 		pixels[lo] != slices.Min(pixels) {
 		t.Errorf("mean %v, darkest %v, brightest %v", sum/4096, pixels[lo], pixels[hi])

@@ -8,15 +8,15 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// A flat plate is drawn on a canvas of this size, half that of the original artwork.
+// Size of the canvas of a flat plate, half that of the original artwork.
 const (
 	CanvasWidth  = 400
 	CanvasHeight = 88
 	stripWidth   = 41   // the blue strip with the flag
-	digitHeight  = 61.0 // of the large digits' masks, soft margin included
+	digitHeight  = 61.0 // of the large digits' masks, including the soft margin
 )
 
-// kind is a class of plate: which blank it is printed on and in which shades.
+// kind is a class of plate, which determines the blank and the shades.
 type kind uint8
 
 const (
@@ -31,11 +31,11 @@ const (
 
 var blankFiles = [kinds]string{"savari", "taxi", "gov", "police", "artesh", "gov"}
 
-// bars are the columns of the line before the region in each blank.
+// bars are the x positions of the bar before the region in each blank.
 var bars = [kinds]float64{private: 316.8, taxi: 312, government: 312, police: 312, army: 317, defence: 312}
 
-// shades are the grey levels of paper and ink of each kind before the camera sees them, and the
-// brightness that the paper has in the blank's file.
+// shades are the gray levels of paper and ink for each kind, before the camera, and the gray level
+// of the paper in the blank's file.
 var shades = [kinds]struct{ paper, ink, file float64 }{
 	private:    {235, 25, 255},
 	taxi:       {165, 25, 160},
@@ -45,18 +45,19 @@ var shades = [kinds]struct{ paper, ink, file float64 }{
 	defence:    {105, 240, 103},
 }
 
-// Style is how one plate differs from the ideal. The zero value is a new plate, cleanly printed.
+// Style describes how a plate differs from an ideal one. The zero value is a new, cleanly printed
+// plate.
 type Style struct {
-	Spread float64 // standard deviation of the places of characters, in canvas pixels
-	Size   float64 // standard deviation of their size, relative
-	Stroke float64 // thickness of the stroke: -1 is thin, 1 is bold
-	Even   bool    // digits at the pitch of their widths instead of a fixed one
+	Spread float64 // standard deviation of the positions of characters, in canvas pixels
+	Size   float64 // relative standard deviation of their size
+	Stroke float64 // stroke weight: -1 is thin, 1 is bold
+	Even   bool    // spaces digits by their widths instead of a fixed pitch
 	Worn   float64 // 0 is new, 1 is scratched and dirty
 	Screws int     // number of screw heads
 	Bar    float64 // pixels of thickness added to the bar before the region
 }
 
-// RandomStyle draws a style.
+// RandomStyle returns a random style.
 func RandomStyle(rng *rand.Rand) Style {
 	s := Style{
 		Spread: 0.4 + rng.Float64(),
@@ -68,14 +69,15 @@ func RandomStyle(rng *rand.Rand) Style {
 	if rng.IntN(3) == 0 {
 		s.Worn = rng.Float64()
 	}
-	if rng.IntN(2) == 0 { // a bar as thick as a stroke is easily read as ۱
+	if rng.IntN(2) == 0 { // a bar as thick as a stroke is easily misread as ۱
 		s.Bar = 5 * rng.Float64()
 	}
 	return s
 }
 
-// Render draws the plate flat, seen from the front, CanvasWidth x CanvasHeight in grey. rng places
-// what the style leaves to chance; the same label, style and state of rng give the same picture.
+// Render draws the plate flat, seen from the front, CanvasWidth x CanvasHeight in gray. rng
+// determines whatever the style leaves to chance; the same label, style and state of rng give the
+// same image.
 func Render(label string, s Style, rng *rand.Rand) (*vision.Image, error) {
 	f, err := ParseLabel(label)
 	if err != nil {
@@ -112,14 +114,13 @@ func Render(label string, s Style, rng *rand.Rand) (*vision.Image, error) {
 	return im, nil
 }
 
-// retone maps the blank's paper and ink to the wanted shades; what is between, such as print
-// edges and the texture of the photographed blanks, is mapped linearly. The strip keeps its own
-// shades.
+// retone maps the blank's paper and ink to the given shades. Levels in between, such as print edges
+// and the texture of the photographed blanks, are mapped linearly. The strip is left unchanged.
 func retone(im *vision.Image, paper, ink, file float64) {
 	var table [256]uint8
 	inkFile := 0.0
 	if file < 128 && ink > paper {
-		inkFile = 250 // dark blanks are printed in white
+		inkFile = 250 // dark blanks have white print
 	}
 	for v := range table {
 		t := (float64(v) - file) / (inkFile - file)
@@ -133,7 +134,7 @@ func retone(im *vision.Image, paper, ink, file float64) {
 	}
 }
 
-// soil lays soft blotches of dirt or worn paint over the paper.
+// soil draws soft blotches of dirt or worn paint.
 func soil(im *vision.Image, amount, paper float64, rng *rand.Rand) {
 	for range 2 + rng.IntN(8) {
 		cx, cy := rng.Float64()*CanvasWidth, rng.Float64()*CanvasHeight
@@ -154,13 +155,13 @@ func soil(im *vision.Image, amount, paper float64, rng *rand.Rand) {
 	}
 }
 
-// pen draws characters on a canvas in one thickness of stroke.
+// pen draws characters on a canvas with one stroke weight.
 type pen struct {
 	im    *vision.Image
 	ink   uint8
 	style Style
 	rng   *rand.Rand
-	bold  float64    // mask level where the stroke ends
+	bold  float64    // mask level at the edge of the stroke
 	cover [256]int32 // mask level to coverage 0..256
 }
 
@@ -176,7 +177,7 @@ func (p *pen) group(art *artwork, digits []int, cx, cy, pitch, scale float64) {
 	pitch *= 1 + 0.03*p.style.Spread*p.rng.NormFloat64()
 	cx += 2 * p.style.Spread * p.rng.NormFloat64()
 	cy += 1.2 * p.style.Spread * p.rng.NormFloat64()
-	const full = 115 * glyphScale // height of a digit's mask before it was cut to its ink
+	const full = 115 * glyphScale // height of a digit's mask before it was cropped to its ink
 	widths := make([]float64, len(digits))
 	total := 0.0
 	for i, d := range digits {
@@ -190,7 +191,7 @@ func (p *pen) group(art *artwork, digits []int, cx, cy, pitch, scale float64) {
 	for i, d := range digits {
 		m := art.digits[d]
 		size := digitHeight * scale / full
-		if d != 0 { // half-way between the files' proportions and digits of one height, as on real plates
+		if d != 0 { // halfway between the files' proportions and digits of equal height, as on real plates
 			size = math.Sqrt(size * digitHeight * scale / float64(m.Height))
 		}
 		size *= 1 + 0.5*p.style.Size*p.rng.NormFloat64()
@@ -200,7 +201,7 @@ func (p *pen) group(art *artwork, digits []int, cx, cy, pitch, scale float64) {
 	}
 }
 
-// glyph blends a mask onto the canvas, centred at (cx, cy) and scaled.
+// glyph blends a mask onto the canvas, centerd at (cx, cy) and scaled.
 func (p *pen) glyph(mask *vision.Image, cx, cy, scale float64) {
 	if !(scale > 0.05) {
 		return
@@ -236,7 +237,7 @@ func (p *pen) glyph(mask *vision.Image, cx, cy, scale float64) {
 	}
 }
 
-// bar thickens the line between the digits and the region, by up to 10 pixels.
+// bar thickens the bar before the region, by up to 10 pixels.
 func (p *pen) bar(center, thick float64) {
 	if !(thick > 0) {
 		return
@@ -251,8 +252,8 @@ func (p *pen) bar(center, thick float64) {
 	}
 }
 
-// screw draws a small round head, light with a dark edge or the other way round, somewhere between
-// characters.
+// screw draws a small round screw head at a random place between characters, with a face and a rim
+// of random shades.
 func (p *pen) screw() {
 	spots := [...][2]float64{{50, 20}, {50, 66}, {132, 50}, {198, 50}, {198, 14}, {300, 50}, {313, 40}, {372, 12},
 		{385, 52}, {320, 70}}

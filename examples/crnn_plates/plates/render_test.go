@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestAnyStyleAndCameraGiveAPictureOrAnError: settings from outside, however absurd, must not
+// TestAnyStyleAndCameraGiveAPictureOrAnError tests that settings, however absurd, do not cause a
 // panic.
 func TestAnyStyleAndCameraGiveAPictureOrAnError(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -34,7 +34,7 @@ func TestAnyStyleAndCameraGiveAPictureOrAnError(t *testing.T) {
 	})
 }
 
-// TestInkIsDarkOnLightPlatesAndLightOnDarkOnes checks the shades of each kind of plate by its
+// TestInkIsDarkOnLightPlatesAndLightOnDarkOnes checks the shades of each kind of plate by
 // histogram.
 func TestInkIsDarkOnLightPlatesAndLightOnDarkOnes(t *testing.T) {
 	for _, l := range letters {

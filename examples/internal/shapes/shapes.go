@@ -1,4 +1,4 @@
-// Package shapes draws pictures that the picture examples learn from where they are given none.
+// Package shapes draws images for the image examples to train on by default.
 package shapes
 
 import (
@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 )
 
-// shapes tell whether the point (x, y) is in a shape of radius 1.
+// shapes report whether the point (x, y) is inside a shape of radius 1.
 var shapes = map[string]func(x, y float64) bool{
 	"circle": func(x, y float64) bool { return math.Hypot(x, y) < 1 },
 	"cross": func(x, y float64) bool {
@@ -21,8 +21,8 @@ var shapes = map[string]func(x, y float64) bool{
 	"stripes": func(x, y float64) bool { return max(math.Abs(x), math.Abs(y)) < 1 && math.Mod(y+1, 0.5) < 0.25 },
 }
 
-// Draw makes a folder train and a folder val of so many pictures of each shape, each in a folder of its
-// name.
+// Draw creates folders train and val under dir, with the given number of images of each shape, in
+// one folder per shape.
 func Draw(dir string, train, val int) error {
 	for class, inside := range shapes {
 		for split, n := range map[string]int{"train": train, "val": val} {
@@ -40,7 +40,8 @@ func Draw(dir string, train, val int) error {
 	return nil
 }
 
-// picture is a shape of any size, place and colour before another colour, with noise.
+// picture draws a shape of random size, position and color on a background of another color, with
+// noise.
 func picture(inside func(x, y float64) bool, r *rand.Rand) image.Image {
 	const side = 48
 	radius := side * (0.25 + 0.15*r.Float64())
@@ -70,7 +71,7 @@ func write(path string, im image.Image) error {
 		return err
 	}
 	if err := png.Encode(f, im); err != nil {
-		_ = f.Close() // the error of the encoder counts
+		_ = f.Close() // the encoder's error is reported
 		return err
 	}
 	return f.Close()

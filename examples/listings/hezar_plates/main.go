@@ -1,5 +1,5 @@
 // Command hezar_plates is the listing of Hezar's Trainer Overview: a CRNN that learns to read
-// licence plates.
+// license plates.
 package main
 
 import (

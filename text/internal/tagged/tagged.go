@@ -1,4 +1,4 @@
-// Package tagged reads and writes the pieces of tokenizer.json: JSON objects whose field "type"
+// Package tagged reads and writes the components of tokenizer.json: JSON objects whose field "type"
 // says what they are.
 package tagged
 
@@ -9,13 +9,12 @@ import (
 	"slices"
 )
 
-// maxDepth is how deep pieces may lie within one another: real files need two levels, and each
-// level reads its text again.
+// maxDepth limits the nesting of components: real files need two levels, and each level parses its
+// text again.
 const maxDepth = 16
 
-// Parse reads a piece with a function that knows the kinds of piece that there are; null is no
-// piece, nil. The name, such as "decoder", is for errors, and depth says in how many others the
-// piece is nested.
+// Parse reads a component with a function that knows its kinds; it returns nil for null. name, such
+// as "decoder", is for errors, and depth is how deep the component is nested in others.
 func Parse[T any](raw json.RawMessage, name string, depth int, parseKind func(kind string, raw json.RawMessage,
 	depth int) (T, error)) (piece T, err error) {
 	var none T
@@ -35,7 +34,7 @@ func Parse[T any](raw json.RawMessage, name string, depth int, parseKind func(ki
 	return piece, nil
 }
 
-// List reads the pieces in a field of a Sequence at that depth, none of which may be null.
+// List reads the components in a field of a Sequence at that depth, none of which may be null.
 func List[T any](raw json.RawMessage, field string, depth int, parse func(raw json.RawMessage, depth int) (T,
 	error)) ([]T, error) {
 	fields, err := Decode[map[string]json.RawMessage](raw, field)
@@ -72,13 +71,13 @@ func Type(raw json.RawMessage) (string, error) {
 	return *head.Type, nil
 }
 
-// Null says whether raw is absent or null.
+// Null reports whether raw is absent or null.
 func Null(raw json.RawMessage) bool {
 	return len(raw) == 0 || bytes.Equal(bytes.TrimSpace(raw), []byte("null"))
 }
 
-// Marshal writes the fields of v, a struct without a MarshalJSON of its own, after the field
-// "type".
+// Marshal writes an object with the field "type", followed by the fields of v, a struct without a
+// MarshalJSON method.
 func Marshal(kind string, v any) ([]byte, error) {
 	fields, err := json.Marshal(v)
 	if err != nil {
@@ -95,7 +94,7 @@ func Marshal(kind string, v any) ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// Decode reads an object into a new T and refuses it when a required field is missing.
+// Decode reads an object into a new T. It is an error if a required field is missing.
 func Decode[T any](raw json.RawMessage, required ...string) (T, error) {
 	var v T
 	if len(required) > 0 {

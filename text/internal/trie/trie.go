@@ -1,5 +1,5 @@
-// Package trie finds the keys that begin a text: a double-array trie over bytes, twelve bytes a
-// node, one memory access a step.
+// Package trie finds the keys that a text begins with, by a double-array trie over bytes: twelve
+// bytes per node, one memory access per step.
 package trie
 
 import (
@@ -13,13 +13,13 @@ const Root int32 = 0
 // None is the value of a state at which no key ends.
 const None int32 = -1
 
-// unit is a state. The state behind byte c is base+c if that unit's check is this state.
+// unit is a state. The state after byte c is base+c if that unit's check is this state.
 type unit struct{ base, check, value int32 }
 
-// Trie maps keys to values from 0 on. The zero value has no keys.
+// Trie maps keys to the values 0, 1, 2 and so on.
 type Trie struct{ units []unit }
 
-// Step returns the state behind byte c.
+// Step returns the state after byte c.
 func (t *Trie) Step(state int32, c byte) (int32, bool) {
 	next := t.units[state].base + int32(c)
 	return next, uint32(next) < uint32(len(t.units)) && t.units[next].check == state
@@ -28,7 +28,7 @@ func (t *Trie) Step(state int32, c byte) (int32, bool) {
 // Value returns the value of the key that ends at a state, or [None].
 func (t *Trie) Value(state int32) int32 { return t.units[state].value }
 
-// Walk follows a text to its end.
+// Walk returns the state after a text.
 func (t *Trie) Walk(state int32, text string) (int32, bool) {
 	for i := range len(text) {
 		next, ok := t.Step(state, text[i])
@@ -40,8 +40,8 @@ func (t *Trie) Walk(state int32, text string) (int32, bool) {
 	return state, true
 }
 
-// Longest returns the value and the length of the longest key, not empty, that begins the text
-// behind state; [None] when there is none.
+// Longest returns the value and the length of the longest key, continued from state, that text
+// begins with; [None] if there is none. The empty key does not count.
 func (t *Trie) Longest(state int32, text []byte) (value int32, length int) {
 	value = None
 	units := t.units
@@ -58,7 +58,7 @@ func (t *Trie) Longest(state int32, text []byte) (value int32, length int) {
 	return value, length
 }
 
-// New builds a trie; the value of each key is its place in the list. Keys must differ.
+// New builds a trie; the value of each key is its index in keys. Keys must be distinct.
 func New(keys []string) *Trie {
 	order := make([]int32, len(keys))
 	for i := range order {
@@ -84,7 +84,7 @@ func New(keys []string) *Trie {
 
 type builder struct {
 	keys  []string
-	order []int32 // keys by their bytes
+	order []int32 // indices of the keys in sorted order
 	units []unit
 	used  []bool
 	free  int32 // no unit before it is free
@@ -157,8 +157,8 @@ func (b *builder) place(labels []byte) int32 {
 		if fits := !slices.ContainsFunc(labels[1:], func(c byte) bool { return b.used[base+int32(c)] }); fits {
 			return base
 		}
-		// Many failures in a row: the space before here is nearly full, and looking through it
-		// again for each node would take forever.
+		// After many failures the units before here are nearly all used, and searching them again
+		// for each node would take quadratic time.
 		if tried++; tried == 64 {
 			b.free = at
 		}

@@ -13,7 +13,7 @@ const (
 	syllables                          = leads * vowels * trails
 )
 
-// maps reads one of the strings of tables.go.
+// maps decodes one of the strings of tables.go.
 func maps(table string) map[rune]string {
 	m := make(map[rune]string, strings.Count(table, "\x00"))
 	for entry := range strings.SplitSeq(strings.TrimSuffix(table, "\x00"), "\x00") {
@@ -37,8 +37,8 @@ var (
 	})
 )
 
-// Decompose returns the full canonical decomposition of r, or with compatibility its full
-// compatibility decomposition; false when r stays as it is.
+// Decompose returns the full canonical decomposition of r, or if compatibility is set its full
+// compatibility decomposition; false if r does not change.
 func Decompose(r rune, compatibility bool) (string, bool) {
 	if r < 0xA0 {
 		return "", false
@@ -71,7 +71,7 @@ func Compose(a, b rune) (rune, bool) {
 	return r, ok
 }
 
-// Lower returns the lower-case form of r, of one code point or more; false when r stays as it is.
+// Lower returns the lower-case form of r, of one code point or more; false if r does not change.
 func Lower(r rune) (string, bool) {
 	s, ok := lowers()[r]
 	return s, ok

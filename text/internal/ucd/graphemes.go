@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// The classes of code points in grapheme clusters, in the order of gen/graphemes.py: the property
-// Grapheme_Cluster_Break, then two others that decide where that one says nothing.
+// The classes of code points in grapheme clusters, in the order of gen/graphemes.py: the values of
+// the property Grapheme_Cluster_Break, and two more for code points that have none.
 const (
 	anyClass Props = iota
 	cr
@@ -23,7 +23,7 @@ const (
 	hangulLV
 	hangulLVT
 	pictographic
-	consonant // Indic_Conjunct_Break of consonants that a linker binds to the next one
+	consonant // Indic_Conjunct_Break=Consonant: a linker binds it to the next one
 
 	classMask    Props = 15
 	indicExtends Props = 16 // Indic_Conjunct_Break=Extend
@@ -32,8 +32,8 @@ const (
 
 var graphemes = sync.OnceValue(func() *Table { return build(decode(graphemeData)) })
 
-// Clusters finds the extended grapheme clusters of a text one by one: what a reader takes for one
-// character, by the rules GB1 to GB999 of Unicode Standard Annex 29 and the tables of Unicode 17.
+// Clusters finds the extended grapheme clusters of a text, the user-perceived characters, one by
+// one, by the rules GB1 to GB999 of Unicode Standard Annex 29 and the tables of Unicode 17.
 type Clusters struct {
 	text  string
 	table *Table
@@ -42,13 +42,13 @@ type Clusters struct {
 // NewClusters begins at the start of a text.
 func NewClusters(text string) Clusters { return Clusters{text, graphemes()} }
 
-// before is what the rules have to remember of the text before a boundary.
+// before is the state that the rules need of the text before a boundary.
 type before struct {
 	class    Props
 	flags    int  // regional indicators in a row
-	picture  bool // a pictograph and nothing behind it but extending marks, and perhaps a joiner at the end
-	conjunct bool // a consonant and nothing behind it but linkers and what extends them
-	linked   bool // and there was a linker
+	picture  bool // a pictograph, followed only by extending marks and perhaps a joiner at the end
+	conjunct bool // a consonant, followed only by linkers and extending code points
+	linked   bool // with at least one linker
 }
 
 func (b *before) pass(p Props) {
@@ -58,8 +58,7 @@ func (b *before) pass(p Props) {
 	} else {
 		b.flags = 0
 	}
-	// A joiner keeps the pictograph only if it stands right before the next one: two joiners in a
-	// row do not.
+	// A joiner binds pictographs only directly before the next one: two joiners in a row do not.
 	b.picture = class == pictographic || b.picture && (class == extend || class == joiner) && b.class != joiner
 	switch {
 	case class == consonant:
@@ -72,8 +71,7 @@ func (b *before) pass(p Props) {
 	b.class = class
 }
 
-// Next returns the length of the cluster that begins the rest of the text, and removes it; zero at
-// the end.
+// Next returns the length of the next cluster and moves past it; zero at the end of the text.
 func (c *Clusters) Next() int {
 	text := c.text
 	if len(text) < 2 || plain(text[0]) && plain(text[1]) {
@@ -97,10 +95,11 @@ func (c *Clusters) Next() int {
 	return i
 }
 
-// plain says whether nothing but marks that follow can make a cluster of more than this character.
+// plain reports whether b is printable ASCII, which forms a longer cluster only with marks that
+// follow.
 func plain(b byte) bool { return b >= ' ' && b < 0x7F }
 
-// boundary says whether a cluster ends before a code point of the class.
+// boundary reports whether a cluster ends before a code point of class after.
 func (b *before) boundary(after Props) bool {
 	switch {
 	case b.class == cr && after == lf:

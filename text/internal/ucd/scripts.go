@@ -2,10 +2,10 @@ package ucd
 
 import "sync"
 
-// AnyScript is the script of characters that belong to every one: spaces, and code points that are
-// not assigned.
+// AnyScript is the script of characters that go with every script: spaces and unassigned code
+// points.
 const AnyScript Props = 0
 
-// Scripts returns the table of scripts. They are numbers without a name; Hiragana and Katakana are
-// Han, as SentencePiece has it.
+// Scripts returns the table of scripts, which are numbers without names. Hiragana and Katakana
+// count as Han, as in SentencePiece.
 var Scripts = sync.OnceValue(func() *Table { return build(decode(scriptData)) })

@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// What gen wrote. In the strings every entry is a code point, what it becomes, and a zero;
-// compositions are triples, two code points and what they compose to. In the others every run is
-// two numbers of varying length: how far its start is behind the start of the run before, and its
-// properties.
+// The files written by the programs in gen. In the strings, each entry is a code point, what it
+// maps to, and a zero byte; compositions are triples of two code points and their composition. In
+// the byte slices, each run of code points is two uvarints: the distance of its start from that of
+// the previous run, and its properties.
 var (
 	//go:embed zz_canonical.bin
 	canonical string // the full canonical decompositions
@@ -29,10 +29,10 @@ var (
 	scriptData []byte
 )
 
-// run holds from its start to the next run's.
+// run is a range of code points with the same properties; it extends to the start of the next run.
 type run struct{ start, props uint32 }
 
-// runs are the properties of all code points.
+// runs returns the properties of all code points.
 var runs = sync.OnceValue(func() []run { return decode(propertyData) })
 
 func decode(data []byte) []run {

@@ -1,4 +1,5 @@
-// Package ucd says what the Hugging Face tokenizers library takes each code point to be.
+// Package ucd has the Unicode properties of code points as the Hugging Face tokenizers library sees
+// them.
 //
 // That library mixes versions of Unicode: its categories of punctuation and control characters are
 // those of Unicode 8, its normalization forms those of Unicode 9, and what counts as a space, a
@@ -32,13 +33,13 @@ const (
 	RegexpWord                       // Oniguruma's \w
 )
 
-// Is says whether at least one of the flags is set.
+// Is reports whether at least one of the flags is set.
 func (p Props) Is(flags Props) bool { return p&flags != 0 }
 
-// CombiningClass is the canonical combining class, zero for starters.
+// CombiningClass returns the canonical combining class, zero for starters.
 func (p Props) CombiningClass() uint8 { return uint8(p >> 16) }
 
-// Category is the general category, as Oniguruma has it.
+// Category returns the general category, as Oniguruma has it.
 func (p Props) Category() Category { return Category(p >> 8 & 0xff) }
 
 // Category is a general category of Unicode.
@@ -78,22 +79,22 @@ const (
 	Zp
 )
 
-// Letter, Mark and Number are the categories L, M and N.
+// Letter reports whether the category is one of L.
 func (c Category) Letter() bool { return c >= Lu && c <= Lo }
 
-// Mark says whether the category is one of M.
+// Mark reports whether the category is one of M.
 func (c Category) Mark() bool { return c >= Mn && c <= Me }
 
-// Number says whether the category is one of N.
+// Number reports whether the category is one of N.
 func (c Category) Number() bool { return c >= Nd && c <= No }
 
-// Table finds properties in two steps, by page of 256 code points.
+// Table is a two-level table of properties, with pages of 256 code points.
 type Table struct {
 	index [(utf8.MaxRune + 1) >> 8]uint16
 	pages [][256]Props
 }
 
-// Of returns the properties of r; those of U+FFFD when r is no code point.
+// Of returns the properties of r; those of U+FFFD if r is not a code point.
 func (t *Table) Of(r rune) Props {
 	if uint32(r) > utf8.MaxRune {
 		r = utf8.RuneError
@@ -104,10 +105,10 @@ func (t *Table) Of(r rune) Props {
 // Load returns the table; the first call builds it.
 var Load = sync.OnceValue(func() *Table { return build(runs()) })
 
-// build makes a table of runs.
+// build makes a table from runs.
 func build(runs []run) *Table {
 	t := new(Table)
-	uniform := map[uint32]uint16{} // pages of one property
+	uniform := map[uint32]uint16{} // shared pages whose code points all have the same properties
 	next := 0
 	for page := range t.index {
 		first := uint32(page) << 8
@@ -140,7 +141,7 @@ func build(runs []run) *Table {
 	return t
 }
 
-// Ranges calls yield with each stretch of code points, first and last, for which keep holds.
+// Ranges calls yield with the first and last code point of each range for which keep returns true.
 func Ranges(keep func(Props) bool, yield func(first, last rune)) {
 	first, open := rune(0), false
 	for _, r := range runs() {

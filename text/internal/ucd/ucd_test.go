@@ -21,8 +21,8 @@ func TestRunsAndTableAgree(t *testing.T) {
 	}
 }
 
-// What the reference takes for white space is Go's; its punctuation is older than Go's, except for
-// marks that later moved to other categories.
+// The reference's white space equals Go's. Its punctuation is that of an older Unicode version,
+// which differs only in characters added later and in marks that moved to other categories.
 func TestHowTheReferenceDiffersFromGo(t *testing.T) {
 	older := map[rune]bool{}
 	for r := rune(0); r <= utf8.MaxRune; r++ {

@@ -1,9 +1,9 @@
-// Package inflate unpacks zlib streams whose unpacked size is known, such as the rows of a PNG: in
-// one pass into one buffer, with a bit buffer of 64 bits and tables that give a literal, or a length
-// together with its extra bits, in one look. The design is that of libdeflate.
+// Package inflate decompresses zlib streams whose decompressed size is known, such as the rows of a
+// PNG: in one pass into one buffer, with a bit buffer of 64 bits and tables that give a literal, or
+// a length with its extra bits, in a single lookup. The design is that of libdeflate.
 //
-// It is for sound streams. Of any other it says only that it is not one, and leaves the verdict to
-// compress/zlib.
+// It is for valid streams. For others it only returns [ErrStream]; compress/zlib can say what is
+// wrong.
 package inflate
 
 import (
@@ -17,19 +17,19 @@ import (
 // made with a preset dictionary.
 var ErrStream = errors.New("inflate: want a sound zlib stream of the expected size")
 
-// Slack is how many bytes stand behind the input and behind the output, so that words can be read
-// and written at their ends.
+// Slack is the number of extra bytes required after the input and the output, so that whole words
+// can be read and written at their ends.
 const Slack = 16
 
-// Zlib unpacks the stream in[:packed] into out[:size]. Both slices have [Slack] more bytes; those of
-// out are overwritten.
+// Zlib decompresses the stream in[:packed] into out[:size]. Both slices must have [Slack] more
+// bytes; those of out are overwritten.
 func Zlib(out []byte, size int, in []byte, packed int) error {
 	const head, sum = 2, 4
 	if packed < head+sum || len(in) < packed+Slack || len(out) < size+Slack {
 		return ErrStream
 	}
 	if in[0]&0x0f != 8 || in[0]>>4 > 7 || in[1]&0x20 != 0 || binary.BigEndian.Uint16(in)%31 != 0 {
-		return ErrStream // another method, too large a window, a dictionary, or a damaged head
+		return ErrStream // another method, too large a window, a dictionary, or a damaged header
 	}
 	d := decoders.Get().(*decoder) //nolint:forcetypeassert // nothing else is in it
 	defer func() {
@@ -45,17 +45,17 @@ func Zlib(out []byte, size int, in []byte, packed int) error {
 	return nil
 }
 
-// decoder unpacks one stream at a time; its tables are used again.
+// decoder decompresses one stream at a time; its tables are reused.
 type decoder struct {
 	in  []byte
 	pos int    // of the next byte that is not in buf
 	buf uint64 // the next bits, the first one lowest
-	n   uint   // how many of them count
+	n   uint   // how many of them are valid
 
 	out      []byte
 	at, size int
 
-	lengths  [maxLiterals + maxDistances]uint8 // of the codes of a block
+	lengths  [maxLiterals + maxDistances]uint8 // code lengths of a block
 	literal  [literalEntries]uint32
 	distance [distanceEntries]uint32
 	order    [1 << orderBits]uint32
@@ -63,7 +63,7 @@ type decoder struct {
 
 var decoders = sync.Pool{New: func() any { return new(decoder) }}
 
-// blocks unpacks all blocks. False means that something is wrong with them.
+// blocks decompresses all blocks. It returns false if the stream is invalid.
 func (d *decoder) blocks() bool {
 	for last := false; !last; {
 		if !d.fill() {
@@ -86,7 +86,7 @@ func (d *decoder) blocks() bool {
 	return true
 }
 
-// fill makes buf hold at least 56 bits; false means that the input is far behind us.
+// fill refills buf to at least 56 bits; false means that the input is exhausted.
 func (d *decoder) fill() bool {
 	if d.pos > len(d.in)-8 {
 		return false
@@ -105,7 +105,7 @@ func (d *decoder) take(n uint) int {
 	return int(v)
 }
 
-// stored copies a block that is not compressed, which begins with the next whole byte.
+// stored copies a block that is not compressed, which begins at the next byte boundary.
 func (d *decoder) stored() bool {
 	pos := d.pos - int(d.n/8)
 	if pos+4 > len(d.in) {
@@ -120,7 +120,7 @@ func (d *decoder) stored() bool {
 	return true
 }
 
-// fixed makes the tables of a block with the codes of the standard.
+// fixed builds the tables of a block with the fixed codes of the standard.
 func (d *decoder) fixed() bool {
 	l := d.lengths[:maxLiterals+maxDistances]
 	for i := range l {
@@ -139,7 +139,7 @@ func (d *decoder) fixed() bool {
 		build(d.distance[:], distanceBits, l[maxLiterals:], distances[:])
 }
 
-// dynamic reads the codes of a block: their lengths, which are themselves coded.
+// dynamic reads the codes of a block: their lengths, which are themselves Huffman-coded.
 func (d *decoder) dynamic() bool {
 	nl, nd, nc := d.take(5)+257, d.take(5)+1, d.take(4)+4
 	if nl > 286 || nd > 30 {
@@ -188,12 +188,12 @@ func (d *decoder) dynamic() bool {
 		build(d.distance[:], distanceBits, d.lengths[nl:nl+nd], distances[:])
 }
 
-// permutation is the order in which a block tells the lengths of the codes of lengths.
+// permutation is the order in which a block lists the lengths of the codes for code lengths.
 var permutation = [19]uint8{16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15}
 
-// compressed unpacks the symbols of a block. What it needs of d is in variables, which stay in
-// registers. A length takes up to 20 bits and a distance 28; there are 56 to begin with, so that three
-// literals of 10 bits can come before a length.
+// compressed decompresses the symbols of a block. It copies the fields of d to variables, which
+// stay in registers. A length takes up to 20 bits and a distance 28. The buffer is refilled to 56
+// bits, so that three literals of 10 bits can come before a length.
 func (d *decoder) compressed() bool {
 	in, pos, buf, n := d.in, d.pos, d.buf, d.n
 	out, at, size := d.out[:d.size+Slack], d.at, d.size
@@ -218,7 +218,7 @@ func (d *decoder) compressed() bool {
 		if e&other != 0 {
 			e, buf, n = second(d.literal[:], e, buf, n, literalBits)
 		}
-		if e&literal != 0 { // more than three, or a rare one: its turn comes with new bits
+		if e&literal != 0 { // a fourth literal, or one with a long code: refill first
 			out[at] = byte(e >> 16)
 			at++
 			buf >>= e & 63
@@ -260,7 +260,7 @@ func (d *decoder) compressed() bool {
 	}
 }
 
-// second looks into the second table for a code that has more bits than the first one takes.
+// second looks up a code in the second table if it has more bits than index the first.
 func second(t []uint32, e uint32, buf uint64, n, bits uint) (uint32, uint64, uint) {
 	if e&longer == 0 {
 		return e, buf, n
@@ -269,10 +269,10 @@ func second(t []uint32, e uint32, buf uint64, n, bits uint) (uint32, uint64, uin
 	return t[e>>16+uint32(buf)&(1<<(e>>8&15)-1)], buf, n - bits
 }
 
-// match repeats what stands so far back, from at up to end, by words.
+// match copies the bytes at the given distance before at to at, up to end, word by word.
 func match(out []byte, at, distance, end int) {
 	from := at - distance
-	for at-from < 8 && at < end { // a pattern of few bytes doubles until it fills a word
+	for at-from < 8 && at < end { // a pattern of less than 8 bytes is doubled until it fills a word
 		step := at - from
 		binary.LittleEndian.PutUint64(out[at:], binary.LittleEndian.Uint64(out[from:]))
 		at += step

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// contents are bytes of several kinds: noise, text, runs, patterns of few bytes, a skewed alphabet
-// whose longest codes have 15 bits.
+// contents returns various data: noise, text, runs, short patterns, and a skewed alphabet whose
+// longest codes have 15 bits.
 func contents() map[string][]byte {
 	random := rand.New(rand.NewPCG(1, 2))
 	noise, skewed := make([]byte, 70_000), make([]byte, 200_000)
@@ -47,7 +47,7 @@ func packed(t testing.TB, content []byte, level int) []byte {
 	return b.Bytes()
 }
 
-// unpack is Zlib with slack full of ones on both sides.
+// unpack calls Zlib with slack after the input, filled with ones, and after the output.
 func unpack(stream []byte, size int) ([]byte, error) {
 	ones := bytes.Repeat([]byte{0xff}, Slack)
 	out := make([]byte, size+Slack)
@@ -82,8 +82,9 @@ func TestUnpacksWhatZlibPacks(t *testing.T) {
 	}
 }
 
-// FuzzZlib holds Zlib to compress/zlib: nothing that it unpacks is refused there or other there,
-// and what zlib itself packed is unpacked. The sum at the end is mended, or nothing would get past it.
+// FuzzZlib compares Zlib with compress/zlib: whatever Zlib unpacks, compress/zlib must unpack to
+// the same, and Zlib must unpack whatever compress/zlib packed. The fuzz test corrects the
+// checksum, without which hardly any input would be accepted.
 func FuzzZlib(f *testing.F) {
 	for name, content := range contents() {
 		content = content[:min(len(content), 3000)]

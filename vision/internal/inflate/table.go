@@ -2,8 +2,9 @@ package inflate
 
 import "math/bits"
 
-// A table is indexed by the next bits of the stream and says what they begin with. Codes of more
-// bits than it has lead to a second table behind it. An entry is, from the lowest bit on:
+// A table is indexed by the next bits of the stream, and an entry describes the symbol that they
+// begin with. Codes with more bits than that lead to a second table, stored after the first. From
+// the lowest bit, an entry consists of:
 //
 //	 8 bits  how many bits of the stream it takes, those of the code and the extra bits behind it
 //	 4 bits  how many of them are the code; where longer is set, how many bits index the second table
@@ -11,9 +12,9 @@ import "math/bits"
 //	15 bits  the literal, the smallest length or distance, or where the second table begins
 //	 1 bit   literal
 const (
-	wrong   = 1 << 13 // no code is so
-	longer  = 1 << 14 // the code has more bits
-	other   = 1 << 15 // one of the two, or the end of the block
+	wrong   = 1 << 13 // no code begins with these bits
+	longer  = 1 << 14 // the code is in a second table
+	other   = 1 << 15 // wrong, longer, or the end of the block
 	literal = 1 << 31
 )
 
@@ -23,12 +24,12 @@ const (
 
 	literalBits, distanceBits, orderBits = 10, 8, 7
 
-	// The most entries that complete codes of up to 15 bits need, as zlib's examples/enough counts
-	// them.
+	// The maximum number of entries for complete codes of up to 15 bits, as computed by zlib's
+	// examples/enough.
 	literalEntries, distanceEntries = 1334, 402
 )
 
-// What the symbols mean: entries without the bits of a code.
+// The meanings of the symbols: entries without the bits of a code.
 var literals, distances, plain = meanings()
 
 func meanings() (l [maxLiterals]uint32, d [maxDistances]uint32, p [len(permutation)]uint32) {
@@ -57,8 +58,9 @@ func meanings() (l [maxLiterals]uint32, d [maxDistances]uint32, p [len(permutati
 	return l, d, p
 }
 
-// build makes the table of the codes that have the given lengths, 0 for a symbol without a code. It
-// refuses codes that are ambiguous, and incomplete ones but for a single code of one bit and none.
+// build builds the table for codes of the given lengths, 0 for a symbol without a code. It returns
+// false for oversubscribed codes, and for incomplete ones except a single code of one bit and no
+// code at all.
 func build(t []uint32, tableBits int, lengths []uint8, meaning []uint32) bool {
 	var count, next [16]int
 	for _, n := range lengths {
@@ -66,7 +68,7 @@ func build(t []uint32, tableBits int, lengths []uint8, meaning []uint32) bool {
 	}
 	used := len(lengths) - count[0]
 	count[0] = 0
-	space, place := 0, 0 // of the codes among all of 15 bits; of the symbols sorted by length
+	space, place := 0, 0 // the share of all 15-bit codes; the index among symbols sorted by length
 	for n := 1; n <= 15; n++ {
 		next[n] = place
 		place += count[n]
@@ -89,7 +91,7 @@ func build(t []uint32, tableBits int, lengths []uint8, meaning []uint32) bool {
 		}
 	}
 	code := 0
-	for n := 1; n <= tableBits; n++ { // each length fills 1<<n entries, which are repeated for the next
+	for n := 1; n <= tableBits; n++ { // each length fills 1<<n entries, which are copied for the next
 		for range count[n] {
 			t[reverse(code, n)] = meaning[symbols[0]] + uint32(n)<<8 + uint32(n)
 			symbols = symbols[1:]
@@ -106,8 +108,8 @@ func build(t []uint32, tableBits int, lengths []uint8, meaning []uint32) bool {
 	return true
 }
 
-// longCodes makes the second tables, for the symbols whose codes have more bits than the first one
-// takes; code is the smallest of them, one bit longer than those.
+// longCodes builds the second tables, for the symbols whose codes have more bits than index the
+// first. code is the smallest of these codes, of tableBits+1 bits.
 func longCodes(t []uint32, tableBits, code int, count *[16]int, symbols []uint16, meaning []uint32) {
 	start, size, prefix := 0, 1<<tableBits, -1
 	for n := tableBits + 1; len(symbols) > 0; n++ {
@@ -116,7 +118,7 @@ func longCodes(t []uint32, tableBits, code int, count *[16]int, symbols []uint16
 			if r&(1<<tableBits-1) != prefix {
 				prefix = r & (1<<tableBits - 1)
 				b := n - tableBits
-				for room := left; room < 1<<b; { // until the codes from here on fill the table
+				for room := left; room < 1<<b; { // until the remaining codes with this prefix fill the table
 					b++
 					room = room<<1 + count[tableBits+b]
 				}
@@ -134,7 +136,7 @@ func longCodes(t []uint32, tableBits, code int, count *[16]int, symbols []uint16
 	}
 }
 
-// reverse turns a code of n bits around: the stream has its first bit lowest.
+// reverse reverses the bits of a code of n bits, since the stream has the first bit lowest.
 func reverse(code, n int) int {
 	return int(bits.Reverse16(uint16(code)) >> (16 - n))
 }

@@ -1,5 +1,5 @@
-// Package fakehub is a Hub in the test's process that has what the listings name, but small: so the
-// listings run as they stand.
+// Package fakehub runs a Hub in the test's process with small stand-ins for the models and data
+// that the listings name, so that the listings run unchanged.
 package fakehub
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Start makes the Hub that this process speaks to, with the token of the user "me", and an empty
-// folder the current one.
+// Start starts a Hub and directs this process to it, with the token of the user "me". It also
+// changes the current folder to an empty one.
 func Start(t testing.TB) *hubtest.Server {
 	t.Helper()
 	server, err := hubtest.New()
@@ -31,7 +31,7 @@ func Start(t testing.TB) *hubtest.Server {
 	return server
 }
 
-// Add makes a repository of the files of a folder.
+// Add creates a repository with the files of a folder.
 func Add(t testing.TB, server *hubtest.Server, kind hubtest.Kind, id, dir string) {
 	t.Helper()
 	files, folder := map[string][]byte{}, os.DirFS(dir)
@@ -45,11 +45,11 @@ func Add(t testing.TB, server *hubtest.Server, kind hubtest.Kind, id, dir string
 	server.Commit(kind, id, "main", files)
 }
 
-// AddCourse adds bert-base-uncased, of one layer and random weights, and MRPC, in which texts are
-// paraphrases if they are equal.
+// AddCourse adds bert-base-uncased, with one layer and random weights, and a small MRPC in which
+// texts are paraphrases if they are equal.
 func AddCourse(t testing.TB, server *hubtest.Server) {
 	t.Helper()
-	torch.ManualSeed(3) // not every start learns so small a task
+	torch.ManualSeed(3) // with some seeds so small a model does not learn the task
 	model, err := bert.NewClassifier(bert.Config{VocabSize: 9, HiddenSize: 32, NumLayers: 1, NumHeads: 2,
 		IntermediateSize: 32, MaxPositions: 32})
 	check(t, err)

@@ -6,7 +6,7 @@ type expr any
 type (
 	constant struct{ value Value }
 	name     struct{ name string }
-	nsRef    struct{ name, attr string } // as the target of an assignment alone
+	nsRef    struct{ name, attr string } // only as the target of an assignment
 	tuple    struct{ items []expr }
 	list     struct{ items []expr }
 	dict     struct{ keys, values []expr }
@@ -15,13 +15,13 @@ type (
 		name string
 	}
 	getItem struct{ of, index expr }
-	slice   struct{ start, stop, step expr } // nil: none; as the index of getItem alone
+	slice   struct{ start, stop, step expr } // nil: none; only as the index of getItem
 	call    struct {
 		of   expr
 		args arguments
 	}
 	filter struct {
-		of   expr // nil: the text of a block
+		of   expr // nil: the text of the block
 		name string
 		args arguments
 	}
@@ -55,7 +55,7 @@ type (
 	conditional struct{ test, yes, no expr } // no: nil where there is no else
 )
 
-// arguments are those of a call, a filter or a test.
+// arguments holds the arguments of a call, a filter or a test.
 type arguments struct {
 	positional []expr
 	keywords   []keyword
@@ -108,9 +108,9 @@ type (
 	macroStmt struct {
 		name     string
 		params   []string
-		defaults []expr // of the last ones
+		defaults []expr // of the last parameters
 		body     []stmt
-		uses     map[string]bool // which of varargs, kwargs and caller it looks at
+		uses     map[string]bool // the names that it looks up, such as varargs, kwargs and caller
 		line     int
 	}
 	callBlock struct { // its body is the macro caller

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// Attributes of Python's types that are not supported here, and those that change what they are of,
-// which jinja2's immutable sandbox refuses.
+// Attributes of Python's types that are not supported here, and methods that mutate their object,
+// which jinja2's ImmutableSandboxedEnvironment refuses.
 var (
 	otherAttributes = map[string]string{
 		"str": "encode expandtabs format_map isascii isdecimal isidentifier isnumeric isprintable maketrans translate",
@@ -17,16 +17,16 @@ var (
 		"dict":  "fromkeys",
 		"range": "start step stop",
 	}
-	changing = map[string]string{
+	mutating = map[string]string{
 		"list": "append clear extend insert pop remove reverse sort",
 		"dict": "clear pop popitem setdefault update",
 	}
 )
 
-// has tells whether a name is in a list of names.
+// has reports whether name is one of the space-separated names.
 func has(names, name string) bool { return slices.Contains(strings.Fields(names), name) }
 
-// attribute is the value of of.name: an attribute, or else an item.
+// attribute returns of.name: an attribute, or otherwise an item.
 func (r *renderer) attribute(of Value, name string) Value {
 	if u, ok := of.(*undefined); ok {
 		u.fail()
@@ -42,7 +42,7 @@ func (r *renderer) attribute(of Value, name string) Value {
 	return undefinedf("%s has no attribute '%s'", quoted(describe(of)), name)
 }
 
-// item is the value of of[index]: an item, or else an attribute.
+// item returns of[index]: an item, or otherwise an attribute.
 func (r *renderer) item(of, index Value) Value {
 	if u, ok := of.(*undefined); ok {
 		u.fail()
@@ -77,7 +77,8 @@ func (r *renderer) item(of, index Value) Value {
 
 func quoted(s string) string { return "'" + s + "'" }
 
-// hashable replaces what no dictionary has as a key, which is an absent item and no error.
+// hashable replaces values that cannot be a key of a dictionary, so that looking them up finds
+// nothing instead of failing.
 func hashable(v Value) Value {
 	switch l := v.(type) {
 	case *Dict:
@@ -94,7 +95,8 @@ func (l *List) indexed() bool {
 	return l.kind == kindList || l.kind == kindTuple || l.kind == kindRange
 }
 
-// within counts an index from the end where it is negative.
+// within resolves a negative index, which counts from the end, and reports whether the index is in
+// range.
 func within(i int64, n int) (int, bool) {
 	if i < 0 {
 		i += int64(n)
@@ -117,7 +119,7 @@ func runeAt(s string, i int64) (string, bool) {
 	return "", false
 }
 
-// own is an attribute that Python's type has.
+// own returns an attribute that the Python type of the value has.
 func (r *renderer) own(of Value, name string) (Value, bool) {
 	kind := typeName(of)
 	unsafe := &undefined{"SecurityError", "access to attribute '" + name + "' of '" + kind + "' object is unsafe."}
@@ -139,7 +141,7 @@ func (r *renderer) own(of Value, name string) (Value, bool) {
 	if strings.HasPrefix(name, "__") && strings.HasSuffix(name, "__") {
 		return unsafe, true
 	}
-	if has(changing[kind], name) {
+	if has(mutating[kind], name) {
 		return unsafe, true
 	}
 	table := kind
@@ -150,7 +152,7 @@ func (r *renderer) own(of Value, name string) (Value, bool) {
 		if kind == "Markup" {
 			fail("NotSupported", "the method %q of what is marked as safe", name)
 		}
-		return &function{name, func(r *renderer, a *bound) Value {
+		return &function{name, func(r *renderer, a *callArgs) Value {
 			r.spend(cost(of))
 			return m(r, of, a)
 		}}, true
@@ -161,7 +163,7 @@ func (r *renderer) own(of Value, name string) (Value, bool) {
 	return nil, false
 }
 
-// attribute is one of those of the variable loop.
+// attribute returns an attribute of the variable loop.
 func (l *loop) attribute(name string) (Value, bool) {
 	n, i := int64(len(l.items)), int64(l.index)
 	switch name {
@@ -194,14 +196,14 @@ func (l *loop) attribute(name string) (Value, bool) {
 		}
 		return l.items[i+1], true
 	case "cycle":
-		return &function{name, func(_ *renderer, a *bound) Value {
+		return &function{name, func(_ *renderer, a *callArgs) Value {
 			if len(a.positional) == 0 {
 				fail("TypeError", "no items for cycling given")
 			}
 			return a.positional[l.index%len(a.positional)]
 		}}, true
 	case "changed":
-		return &function{name, func(r *renderer, a *bound) Value {
+		return &function{name, func(r *renderer, a *callArgs) Value {
 			now := newTuple(a.positional...)
 			same := l.changed != nil && r.equal(l.changed, now, 0)
 			l.changed = now
@@ -211,7 +213,7 @@ func (l *loop) attribute(name string) (Value, bool) {
 	return nil, false
 }
 
-// slice is of[start:stop:step].
+// slice returns of[start:stop:step].
 func (r *renderer) slice(of, start, stop, step Value) Value {
 	bounds := func(v Value) *int64 {
 		if v == nil {
@@ -257,7 +259,7 @@ func sliceOf[T any](items []T, first, last, by *int64) []T {
 	if by != nil {
 		step = *by
 	}
-	low, high := int64(0), n // what bounds are cut to
+	low, high := int64(0), n // the range to which bounds are clamped
 	if step < 0 {
 		low, high = -1, n-1
 	}

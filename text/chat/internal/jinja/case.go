@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// isSpace is Python's str.isspace of a character.
+// isSpace is Python's str.isspace for one character.
 func isSpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
 
-// longUpper are the characters whose upper case is several, and those whose title case is another one:
-// what Go's unicode does not have of SpecialCasing.txt, without final sigmas.
+// longUpper holds the upper and title case of characters whose upper case has several characters,
+// or whose title case Go's unicode lacks: the entries of SpecialCasing.txt, except final sigma.
 var longUpper = map[rune][2]string{ // upper, title
 	0x00df: {"SS", "Ss"}, 0x0149: {"\u02bcN", "\u02bcN"}, 0x01f0: {"J\u030c", "J\u030c"},
 	0x0390: {"\u0399\u0308\u0301", "\u0399\u0308\u0301"}, 0x03b0: {"\u03a5\u0308\u0301", "\u03a5\u0308\u0301"},
@@ -66,7 +66,7 @@ func upper(s string) string {
 	return b.String()
 }
 
-// lower is Python's str.lower: a sigma at the end of a word has its own shape.
+// lower is Python's str.lower, with the final form of sigma at the end of a word.
 func lower(s string) string {
 	var b strings.Builder
 	for i, c := range s {
@@ -82,7 +82,8 @@ func lower(s string) string {
 	return b.String()
 }
 
-// finalSigma tells whether a letter is before the place, and none behind it.
+// finalSigma reports whether the sigma at byte at ends a word: a cased letter is before it and none
+// after it, ignoring characters that are case-ignorable.
 func finalSigma(s string, at int) bool {
 	before, after := s[:at], s[at+utf8.RuneLen('Σ'):]
 	cased := false
@@ -130,7 +131,7 @@ func capitalize(s string) string {
 	return title(c) + lower(s)[len(lower(s[:n])):]
 }
 
-// titleWords is Python's str.title: a letter behind a letter is small.
+// titleWords is Python's str.title: a letter that follows a letter is in lower case.
 func titleWords(s string) string {
 	var b strings.Builder
 	cased := false
@@ -165,7 +166,7 @@ func swapCase(s string) string {
 	return b.String()
 }
 
-// every tells whether s has characters, and all are of a kind.
+// every reports whether s is not empty and is holds for all its characters.
 func every(s string, is func(rune) bool) bool {
 	for _, c := range s {
 		if !is(c) {
@@ -175,7 +176,7 @@ func every(s string, is func(rune) bool) bool {
 	return s != ""
 }
 
-// allCased tells whether all letters that have a case have this one, and there is one.
+// allCased reports whether s has cased letters and is holds for all of them.
 func allCased(s string, is func(rune) bool) bool {
 	found := false
 	for _, c := range s {

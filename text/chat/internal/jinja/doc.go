@@ -1,9 +1,10 @@
-// Package jinja renders the templates of chats as Python's jinja2 does in transformers'
-// apply_chat_template: an ImmutableSandboxedEnvironment with trim_blocks and lstrip_blocks, break and
-// continue, {% generation %}, tojson that escapes no HTML, raise_exception and strftime_now.
+// Package jinja renders chat templates as Python's jinja2 does in transformers'
+// apply_chat_template: in an ImmutableSandboxedEnvironment with trim_blocks and lstrip_blocks,
+// break and continue, {% generation %}, a tojson that does not escape HTML, raise_exception and
+// strftime_now.
 //
-// It is the part of Jinja that templates of chats use, and Python's rules for its values. What it does
-// not know it refuses by name. A template comes from a folder that somebody else made: it reaches
-// nothing but its variables, and its steps, the depth of its calls and the bytes that it makes are
-// limited, see limits.go.
+// It supports the part of Jinja that chat templates use, with Python's rules for values. Other
+// features are errors that name the feature. Templates are untrusted, since they come with
+// downloaded models: they can reach only their variables, and the number of steps, the depth of
+// calls and the memory of a rendering are limited; see limits.go.
 package jinja

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// cost is how much of a value an operation may look at.
+// cost returns how many elements of a value an operation may look at.
 func cost(v Value) int {
 	switch v := v.(type) {
 	case *List:
@@ -18,7 +18,7 @@ func cost(v Value) int {
 	return size(v)
 }
 
-// size is how many bytes a value takes, apart from those that it holds.
+// size returns about how many bytes a value takes, without the values that it contains.
 func size(v Value) int {
 	if s, ok := asString(v); ok {
 		return len(s)
@@ -32,7 +32,7 @@ func size(v Value) int {
 	return 0
 }
 
-// made pays for a value that an operation made.
+// made charges the memory of a value that an operation made, and returns the value.
 func (r *renderer) made(v Value) Value {
 	r.alloc(size(v))
 	return v
@@ -116,7 +116,7 @@ func (r *renderer) evalAll(items []expr, s *scope) []Value {
 	return values
 }
 
-// optional is the value of a part of a slice.
+// optional evaluates a part of a slice expression, which may be nil.
 func (r *renderer) optional(e expr, s *scope) Value {
 	if e == nil {
 		return nil
@@ -124,7 +124,8 @@ func (r *renderer) optional(e expr, s *scope) Value {
 	return r.eval(e, s)
 }
 
-// filtered is the value of filters. In is the text of a block, for the first of those.
+// filtered evaluates a chain of filters. If the chain begins without an expression, in is the input
+// of its first filter: the text of a block.
 func (r *renderer) filtered(e expr, in Value, s *scope) Value {
 	f, ok := e.(*filter)
 	if !ok {
@@ -140,15 +141,15 @@ func (r *renderer) filtered(e expr, in Value, s *scope) Value {
 	return r.made(r.filter(f.name, v, r.bind(f.args, s)))
 }
 
-// bound are the values of arguments.
-type bound struct {
+// callArgs holds the values of arguments.
+type callArgs struct {
 	positional []Value
 	names      []string
 	values     []Value
 }
 
-func (r *renderer) bind(a arguments, s *scope) *bound {
-	b := &bound{positional: r.evalAll(a.positional, s)}
+func (r *renderer) bind(a arguments, s *scope) *callArgs {
+	b := &callArgs{positional: r.evalAll(a.positional, s)}
 	for _, k := range a.keywords {
 		b.names, b.values = append(b.names, k.name), append(b.values, r.eval(k.value, s))
 	}
@@ -180,11 +181,12 @@ func (r *renderer) bind(a arguments, s *scope) *bound {
 	return b
 }
 
-// absent is an argument that was not given.
+// absent is the value of an argument that was not given.
 type absent struct{}
 
-// to gives the arguments the names of parameters; those that are not given are absent.
-func (b *bound) to(function string, params ...string) []Value {
+// to binds the arguments to parameters and returns their values in the order of params; those not
+// given are absent.
+func (b *callArgs) to(function string, params ...string) []Value {
 	values := make([]Value, len(params))
 	for i := range values {
 		values[i] = absent{}
@@ -206,7 +208,7 @@ func (b *bound) to(function string, params ...string) []Value {
 	return values
 }
 
-// or is v, or another value where v is absent.
+// or returns v, or other if v is absent.
 func or(v, other Value) Value {
 	if _, ok := v.(absent); ok {
 		return other
@@ -230,7 +232,7 @@ func needInt(function string, v Value) int {
 	return int(n)
 }
 
-// refuse is the error about an argument of a wrong type.
+// refuse fails with the error about an argument of the wrong type.
 func refuse(function string, v Value, want string) {
 	switch v := v.(type) {
 	case *undefined:
@@ -241,7 +243,7 @@ func refuse(function string, v Value, want string) {
 	fail("TypeError", "%s wants %s, not %s", function, want, typeName(v))
 }
 
-func (r *renderer) call(of Value, a *bound) Value {
+func (r *renderer) call(of Value, a *callArgs) Value {
 	switch f := of.(type) {
 	case *undefined:
 		f.fail()
@@ -355,7 +357,7 @@ func (r *renderer) binary(op string, left, right Value) Value {
 	return floatOp(op, x, y)
 }
 
-// add puts strings and lists together; nil: they are neither.
+// add concatenates two strings, lists or tuples; nil for other values.
 func (r *renderer) add(left, right Value) Value {
 	if a, ok := asString(left); ok {
 		if b, ok := asString(right); ok {
@@ -380,7 +382,7 @@ func (r *renderer) add(left, right Value) Value {
 	return nil
 }
 
-// repeat is a string or a list several times; nil: it is neither.
+// repeat returns a string, list or tuple repeated times times; nil for other values.
 func (r *renderer) repeat(of, times Value) Value {
 	n, ok := asInt(times)
 	if !ok {
@@ -455,7 +457,8 @@ func integerOp(op string, i, j int64) Value {
 	return nil
 }
 
-// divide rounds down, so that the rest has the sign of what is divided by.
+// divide is Python's // and %: the quotient is rounded down, so that the remainder has the sign of
+// the divisor.
 func divide(i, j int64) (quotient, rest int64) {
 	if j == 0 {
 		fail("ZeroDivisionError", "integer division or modulo by zero")

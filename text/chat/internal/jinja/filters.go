@@ -11,13 +11,13 @@ import (
 	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
-// filters are those of jinja2 that are known, with transformers' tojson.
-var filters map[string]func(r *renderer, v Value, a *bound) Value
+// filters holds the supported filters of jinja2, with transformers' tojson.
+var filters map[string]func(r *renderer, v Value, a *callArgs) Value
 
-// otherFilters are those of jinja2 that are not.
+// otherFilters lists the filters of jinja2 that are not supported.
 const otherFilters = "filesizeformat groupby pprint random striptags truncate urlize wordcount wordwrap xmlattr"
 
-func (r *renderer) filter(name string, v Value, a *bound) Value {
+func (r *renderer) filter(name string, v Value, a *callArgs) Value {
 	f, ok := filters[name]
 	if !ok {
 		if has(otherFilters, name) {
@@ -28,16 +28,17 @@ func (r *renderer) filter(name string, v Value, a *bound) Value {
 	return f(r, v, a)
 }
 
-// soft is a filter that keeps what is marked as safe so.
-func soft(f func(string) string) func(*renderer, Value, *bound) Value {
-	return func(r *renderer, v Value, a *bound) Value {
-		return softly(v, needString("", ofString(func(s string) Value { return f(s) })(r, v, a)))
+// softFilter makes a filter from f whose result is marked as safe if the input is (jinja2's
+// soft_str).
+func softFilter(f func(string) string) func(*renderer, Value, *callArgs) Value {
+	return func(r *renderer, v Value, a *callArgs) Value {
+		return safeLike(v, needString("", ofString(func(s string) Value { return f(s) })(r, v, a)))
 	}
 }
 
-// ofString is a filter of a value as a string, without arguments.
-func ofString(f func(string) Value) func(*renderer, Value, *bound) Value {
-	return func(r *renderer, v Value, a *bound) Value {
+// ofString makes a filter without arguments from f, which gets the value as a string.
+func ofString(f func(string) Value) func(*renderer, Value, *callArgs) Value {
+	return func(r *renderer, v Value, a *callArgs) Value {
 		a.to("the filter")
 		s := r.str(v)
 		r.alloc(3 * len(s))
@@ -45,33 +46,33 @@ func ofString(f func(string) Value) func(*renderer, Value, *bound) Value {
 	}
 }
 
-// softly keeps what is marked as safe so.
-func softly(v Value, s string) Value {
+// safeLike marks s as safe if v is.
+func safeLike(v Value, s string) Value {
 	if _, ok := v.(markup); ok {
 		return markup(s)
 	}
 	return s
 }
 
-func init() { // they call what looks at them
-	filters = map[string]func(*renderer, Value, *bound) Value{
-		"upper": soft(upper), "lower": soft(lower), "capitalize": soft(capitalize),
+func init() { // not in the declaration: that would be an initialization cycle
+	filters = map[string]func(*renderer, Value, *callArgs) Value{
+		"upper": softFilter(upper), "lower": softFilter(lower), "capitalize": softFilter(capitalize),
 		"title":     ofString(func(s string) Value { return titleFilter(s) }),
 		"safe":      ofString(func(s string) Value { return markup(s) }),
 		"urlencode": urlencode,
-		"string": func(r *renderer, v Value, a *bound) Value {
+		"string": func(r *renderer, v Value, a *callArgs) Value {
 			a.to("string()")
-			return softly(v, r.str(v))
+			return safeLike(v, r.str(v))
 		},
 		"escape": escapeFilter, "e": escapeFilter,
 		"forceescape": ofString(func(s string) Value { return markup(escape(s)) }),
-		"trim": func(r *renderer, v Value, a *bound) Value {
+		"trim": func(r *renderer, v Value, a *callArgs) Value {
 			chars := or(a.to("trim()", "chars")[0], nil)
 			s := r.str(v)
 			r.spend(len(s) * max(1, size(chars)/8))
-			return softly(v, strip(s, chars, true, true))
+			return safeLike(v, strip(s, chars, true, true))
 		},
-		"replace": func(r *renderer, v Value, a *bound) Value {
+		"replace": func(r *renderer, v Value, a *callArgs) Value {
 			p := a.to("replace()", "old", "new", "count")
 			count := or(p[2], nil)
 			if count == nil {
@@ -79,27 +80,27 @@ func init() { // they call what looks at them
 			}
 			return r.replace(r.str(v), r.str(p[0]), r.str(p[1]), needInt("replace()", count))
 		},
-		"format": func(r *renderer, v Value, a *bound) Value {
+		"format": func(r *renderer, v Value, a *callArgs) Value {
 			if len(a.names) == 0 {
 				return r.format(r.str(v), newTuple(a.positional...))
 			}
 			if len(a.positional) > 0 {
 				fail("FilterArgumentError", "can't handle positional and keyword arguments at the same time")
 			}
-			return r.format(r.str(v), r.dictOf("format()", &bound{names: a.names, values: a.values}))
+			return r.format(r.str(v), r.dictOf("format()", &callArgs{names: a.names, values: a.values}))
 		},
-		"center": func(r *renderer, v Value, a *bound) Value {
+		"center": func(r *renderer, v Value, a *callArgs) Value {
 			width := needInt("center()", or(a.to("center()", "width")[0], int64(80)))
 			return r.pad(r.str(v), width, " ", func(n int) int { return centered(n, width) })
 		},
 		"indent": indent, "tojson": tojson,
 		"length": length, "count": length,
 		"default": defaultTo, "d": defaultTo,
-		"list": func(r *renderer, v Value, a *bound) Value {
+		"list": func(r *renderer, v Value, a *callArgs) Value {
 			a.to("list()")
 			return NewList(slices.Clone(r.iterate(v))...)
 		},
-		"items": func(r *renderer, v Value, a *bound) Value {
+		"items": func(r *renderer, v Value, a *callArgs) Value {
 			a.to("items()")
 			if _, ok := v.(*undefined); ok {
 				return &generator{kind: "generator"}
@@ -111,11 +112,11 @@ func init() { // they call what looks at them
 			r.alloc(64 * len(d.keys))
 			return &generator{items: d.items(), kind: "generator"}
 		},
-		"first": func(r *renderer, v Value, a *bound) Value {
+		"first": func(r *renderer, v Value, a *callArgs) Value {
 			a.to("first()")
 			return ends(r.iterate(v), "first", func(items []Value) Value { return items[0] })
 		},
-		"last": func(r *renderer, v Value, a *bound) Value {
+		"last": func(r *renderer, v Value, a *callArgs) Value {
 			a.to("last()")
 			r.reversible(v)
 			return ends(r.iterate(v), "last", func(items []Value) Value { return items[len(items)-1] })
@@ -125,7 +126,7 @@ func init() { // they call what looks at them
 		"map":    mapFilter,
 		"select": selector(false, true), "reject": selector(false, false),
 		"selectattr": selector(true, true), "rejectattr": selector(true, false),
-		"attr": func(r *renderer, v Value, a *bound) Value {
+		"attr": func(r *renderer, v Value, a *callArgs) Value {
 			name := needString("attr()", a.to("attr()", "name")[0])
 			if u, ok := v.(*undefined); ok {
 				u.fail()
@@ -135,7 +136,7 @@ func init() { // they call what looks at them
 			}
 			return undefinedf("%s has no attribute '%s'", quoted(describe(v)), name)
 		},
-		"abs": func(r *renderer, v Value, a *bound) Value {
+		"abs": func(r *renderer, v Value, a *callArgs) Value {
 			a.to("abs()")
 			if f, ok := asFloat(v); !ok || f >= 0 {
 				return r.unary("+", v)
@@ -146,7 +147,7 @@ func init() { // they call what looks at them
 	}
 }
 
-func escapeFilter(r *renderer, v Value, a *bound) Value {
+func escapeFilter(r *renderer, v Value, a *callArgs) Value {
 	a.to("escape()")
 	if m, ok := v.(markup); ok {
 		return m
@@ -154,7 +155,8 @@ func escapeFilter(r *renderer, v Value, a *bound) Value {
 	return markup(escape(r.str(v)))
 }
 
-// titleFilter is jinja2's title, which is not that of str: it knows where words begin by what is before.
+// titleFilter is jinja2's title. Unlike str.title, it begins a word only after white space or one
+// of -({[<.
 func titleFilter(s string) string {
 	var b strings.Builder
 	for s != "" {
@@ -175,7 +177,7 @@ func titleFilter(s string) string {
 	return b.String()
 }
 
-func urlencode(r *renderer, v Value, a *bound) Value {
+func urlencode(r *renderer, v Value, a *callArgs) Value {
 	a.to("urlencode()")
 	if _, ok := v.(*Dict); ok {
 		fail("NotSupported", "the filter urlencode of a dict")
@@ -188,7 +190,7 @@ func urlencode(r *renderer, v Value, a *bound) Value {
 	return strings.NewReplacer("+", "%20", "%2F", "/", "%7E", "~").Replace(url.QueryEscape(s))
 }
 
-func indent(r *renderer, v Value, a *bound) Value {
+func indent(r *renderer, v Value, a *callArgs) Value {
 	p := a.to("indent()", "width", "first", "blank")
 	margin, ok := asString(or(p[0], int64(4)))
 	if !ok {
@@ -210,11 +212,11 @@ func indent(r *renderer, v Value, a *bound) Value {
 		}
 		w.write(line)
 	}
-	return softly(v, w.String())
+	return safeLike(v, w.String())
 }
 
-// tojson is transformers' own: json.dumps, without escapes for HTML.
-func tojson(r *renderer, v Value, a *bound) Value {
+// tojson is transformers' own filter: json.dumps, without HTML escapes.
+func tojson(r *renderer, v Value, a *callArgs) Value {
 	p := a.to("tojson()", "ensure_ascii", "indent", "separators", "sort_keys")
 	o := jsonOptions{ascii: truth(or(p[0], false)), item: ", ", pair: ": ", sortKeys: truth(or(p[3], false))}
 	if by := or(p[1], nil); by != nil {
@@ -241,12 +243,12 @@ func tojson(r *renderer, v Value, a *bound) Value {
 	return w.String()
 }
 
-func length(r *renderer, v Value, a *bound) Value {
+func length(r *renderer, v Value, a *callArgs) Value {
 	a.to("length()")
 	return int64(r.length(v))
 }
 
-func defaultTo(_ *renderer, v Value, a *bound) Value {
+func defaultTo(_ *renderer, v Value, a *callArgs) Value {
 	p := a.to("default()", "default_value", "boolean")
 	if _, ok := v.(*undefined); ok || truth(or(p[1], false)) && !truth(v) {
 		return or(p[0], "")
@@ -254,8 +256,8 @@ func defaultTo(_ *renderer, v Value, a *bound) Value {
 	return v
 }
 
-// toInt is jinja2's int: what is no number is the default.
-func toInt(r *renderer, v Value, a *bound) Value {
+// toInt is jinja2's int: it returns the default for values that are not numbers.
+func toInt(r *renderer, v Value, a *callArgs) Value {
 	p := a.to("int()", "default", "base")
 	if base := needInt("int()", or(p[1], int64(10))); base != 10 {
 		fail("NotSupported", "the filter int with base %d", base)
@@ -284,7 +286,8 @@ func toInt(r *renderer, v Value, a *bound) Value {
 	return int64(f)
 }
 
-// pythonNumber takes single underscores between digits out.
+// pythonNumber removes single underscores between digits. It returns an empty string if there are
+// others.
 func pythonNumber(s string) string {
 	for i := range len(s) {
 		if s[i] == '_' && (i == 0 || i+1 == len(s) || !isDigit(s[i-1]) || !isDigit(s[i+1])) {
@@ -296,14 +299,14 @@ func pythonNumber(s string) string {
 
 func parseFloat(s string) (float64, bool) {
 	s = pythonNumber(strings.TrimFunc(s, isSpace))
-	if strings.ContainsAny(s, "xXpP") { // which Go reads and Python does not
+	if strings.ContainsAny(s, "xXpP") { // Go's hexadecimal floats, which Python's float refuses
 		return 0, false
 	}
 	f, err := strconv.ParseFloat(s, 64)
 	return f, err == nil || math.IsInf(f, 0)
 }
 
-func toFloat(_ *renderer, v Value, a *bound) Value {
+func toFloat(_ *renderer, v Value, a *callArgs) Value {
 	otherwise := or(a.to("float()", "default")[0], 0.0)
 	if u, ok := v.(*undefined); ok {
 		u.fail()
@@ -318,7 +321,7 @@ func toFloat(_ *renderer, v Value, a *bound) Value {
 	return f
 }
 
-func round(_ *renderer, v Value, a *bound) Value {
+func round(_ *renderer, v Value, a *callArgs) Value {
 	p := a.to("round()", "precision", "method")
 	decimals := needInt("round()", or(p[0], int64(0)))
 	how := needString("round()", or(p[1], "common"))

@@ -56,7 +56,7 @@ func (r *renderer) format(s string, v Value) Value {
 		}
 		w.write(r.directive(m, item))
 	}
-	switch v := v.(type) { // what could be a mapping, for Python, may be left
+	switch v := v.(type) { // values that could be a mapping need not be used
 	case *undefined, *Dict:
 		used = len(items)
 	case *List:
@@ -70,7 +70,7 @@ func (r *renderer) format(s string, v Value) Value {
 	return w.String()
 }
 
-// directive is one %s, %d, %f or the like.
+// directive formats one conversion such as %s, %d or %f.
 func (r *renderer) directive(m []string, v Value) string {
 	flags, width, precision, verb := m[2], m[3], m[4], m[5]
 	for _, n := range []string{width, precision} {
@@ -132,7 +132,7 @@ func (r *renderer) directive(m []string, v Value) string {
 var field = regexp.MustCompile(`^\{([^{}]*)\}`)
 
 // formatMethod is Python's str.format for fields that are empty, a number or a name.
-func formatMethod(r *renderer, of Value, a *bound) Value {
+func formatMethod(r *renderer, of Value, a *callArgs) Value {
 	s := needString("format()", of)
 	w := &writer{budget: &r.budget}
 	next, numbered := 0, false
@@ -171,8 +171,8 @@ func formatMethod(r *renderer, of Value, a *bound) Value {
 	}
 }
 
-// field is the argument of a field of str.format.
-func (b *bound) field(name string) Value {
+// field returns the argument for a replacement field of str.format.
+func (b *callArgs) field(name string) Value {
 	if i, err := strconv.Atoi(name); err == nil {
 		if i < 0 || i >= len(b.positional) {
 			fail("IndexError", "Replacement index %d out of range for positional args tuple", i)

@@ -9,11 +9,13 @@ import (
 // globalFunctions are the functions that every template has: jinja2's and transformers'.
 var globalFunctions map[string]*function
 
-func init() { // they call what looks at them
+func init() { // not in the declaration: that would be an initialization cycle
 	globalFunctions = map[string]*function{
-		"range":           {"range", rangeOf},
-		"dict":            {"dict", func(r *renderer, a *bound) Value { return r.dictOf("dict", a) }},
-		"namespace":       {"namespace", func(r *renderer, a *bound) Value { return &namespace{r.dictOf("namespace", a)} }},
+		"range": {"range", rangeOf},
+		"dict":  {"dict", func(r *renderer, a *callArgs) Value { return r.dictOf("dict", a) }},
+		"namespace": {"namespace", func(r *renderer, a *callArgs) Value {
+			return &namespace{r.dictOf("namespace", a)}
+		}},
 		"joiner":          {"joiner", joiner},
 		"cycler":          {"cycler", unsupported("cycler")},
 		"lipsum":          {"lipsum", unsupported("lipsum")},
@@ -22,19 +24,19 @@ func init() { // they call what looks at them
 	}
 }
 
-func unsupported(name string) func(*renderer, *bound) Value {
-	return func(*renderer, *bound) Value {
+func unsupported(name string) func(*renderer, *callArgs) Value {
+	return func(*renderer, *callArgs) Value {
 		fail("NotSupported", "the function %q", name)
 		return nil
 	}
 }
 
-func raise(r *renderer, a *bound) Value {
+func raise(r *renderer, a *callArgs) Value {
 	fail("TemplateError", "%s", r.str(or(a.to("raise_exception()", "message")[0], "")))
 	return nil
 }
 
-func now(r *renderer, a *bound) Value {
+func now(r *renderer, a *callArgs) Value {
 	clock := r.now
 	if clock == nil {
 		clock = time.Now
@@ -42,7 +44,7 @@ func now(r *renderer, a *bound) Value {
 	return strftime(clock(), needString("strftime_now()", a.to("strftime_now()", "format")[0]))
 }
 
-func rangeOf(r *renderer, a *bound) Value {
+func rangeOf(r *renderer, a *callArgs) Value {
 	var bounds []int64
 	for _, v := range a.to("range()", "start", "stop", "step") {
 		if _, ok := v.(absent); !ok {
@@ -81,8 +83,8 @@ func rangeOf(r *renderer, a *bound) Value {
 	return l
 }
 
-// dictOf is Python's dict: of a mapping or of pairs, and keywords.
-func (r *renderer) dictOf(function string, a *bound) *Dict {
+// dictOf is Python's dict: from a mapping or pairs, and keywords.
+func (r *renderer) dictOf(function string, a *callArgs) *Dict {
 	d := NewDict()
 	switch len(a.positional) {
 	case 0:
@@ -111,11 +113,12 @@ func (r *renderer) dictOf(function string, a *bound) *Dict {
 	return d
 }
 
-// joiner is a function that gives nothing at first, and then always the same.
-func joiner(r *renderer, a *bound) Value {
+// joiner is jinja2's joiner: it returns a function that returns an empty string the first time, and
+// the separator from then on.
+func joiner(r *renderer, a *callArgs) Value {
 	separator := r.str(or(a.to("joiner()", "sep")[0], ", "))
 	used := false
-	return &function{"joiner", func(*renderer, *bound) Value {
+	return &function{"joiner", func(*renderer, *callArgs) Value {
 		if !used {
 			used = true
 			return ""
@@ -124,7 +127,7 @@ func joiner(r *renderer, a *bound) Value {
 	}}
 }
 
-// escape is markupsafe's.
+// escape is markupsafe's escape.
 func escape(s string) string {
 	return strings.NewReplacer("&", "&amp;", ">", "&gt;", "<", "&lt;", "'", "&#39;", `"`, "&#34;").Replace(s)
 }

@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzTemplate: no text makes the parser or the interpreter panic, and what a template marks as generated
-// is in the text.
+// FuzzTemplate checks that no text makes the parser or the interpreter panic, and that the spans
+// marked as generated are within the text.
 func FuzzTemplate(f *testing.F) {
 	files, err := filepath.Glob("../../testdata/templates/*.jinja")
 	if err != nil || files == nil {

@@ -28,22 +28,23 @@ type token struct {
 	line int
 }
 
-// operators, longer ones first.
+// operators lists the operators, longer ones first.
 var operators = []string{"//", "**", "==", "!=", ">=", "<=", "+", "-", "/", "*", "%", "~", "[", "]", "(", ")", "{",
 	"}", ">", "<", "=", ".", ":", "|", ",", ";"}
 
-// lexer cuts a source into tokens. Where whitespace goes is decided here: by - and + in tags, and as
-// trim_blocks and lstrip_blocks say.
+// lexer splits a source into tokens. It also removes whitespace: as - and + in tags request, and as
+// trim_blocks and lstrip_blocks do.
 type lexer struct {
 	source string
 	pos    int
 	line   int
 	tokens []token
-	// lineStart tells whether the last thing that was read ended with a newline.
+	// lineStart reports whether pos is at the start of a line: the last text read ended with a
+	// newline.
 	lineStart bool
 }
 
-// tokenize is jinja2's tokeniter, whose rules its comments name.
+// tokenize is jinja2's tokeniter. It sets line as it goes, for errors.
 func tokenize(source string, line *int) []token {
 	source = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(source)
 	source = strings.TrimSuffix(source, "\n") // keep_trailing_newline is off
@@ -60,7 +61,7 @@ func (l *lexer) add(kind, text string) {
 	l.tokens = append(l.tokens, token{kind: kind, text: text, line: l.line})
 }
 
-// advance goes n bytes on.
+// advance moves n bytes ahead.
 func (l *lexer) advance(n int) {
 	read := l.source[l.pos : l.pos+n]
 	l.line += strings.Count(read, "\n")
@@ -70,7 +71,7 @@ func (l *lexer) advance(n int) {
 
 func (l *lexer) rest() string { return l.source[l.pos:] }
 
-// root reads text and the tag behind it.
+// root reads text and the tag after it.
 func (l *lexer) root() {
 	rest := l.rest()
 	at := nextTag(rest)
@@ -121,7 +122,7 @@ func (l *lexer) data(text string) {
 	}
 }
 
-// nextTag is where the next tag begins, or -1.
+// nextTag returns the position of the next tag, or -1.
 func nextTag(s string) int {
 	for from := 0; ; {
 		i := strings.IndexByte(s[from:], '{')
@@ -143,11 +144,11 @@ func signAt(s string) string {
 	return ""
 }
 
-// spaces is how many bytes of whitespace s begins with.
+// spaces returns the number of bytes of whitespace that s begins with.
 func spaces(s string) int { return len(s) - len(strings.TrimLeftFunc(s, isSpace)) }
 
-// rawTag is the length of {% raw %} or {% endraw %}, which s may begin with; 0: it does not. The end
-// trims what other ends of blocks do.
+// rawTag returns the length of the tag {% raw %} or {% endraw %} at the start of s, or 0 if there
+// is none. The end of endraw takes the same whitespace with it as that of other block tags.
 func rawTag(s, name string, end bool) int {
 	n := 2 + len(signAt(s[2:]))
 	n += spaces(s[n:])
@@ -176,8 +177,9 @@ func lengthIf(before, end int) int {
 	return before + end
 }
 
-// endLength is the length of the end of a tag, with the whitespace that goes with it; 0: s does not
-// begin with one. Trim is for ends that take a newline with them (trim_blocks) and know a +.
+// endLength returns the length of the end of a tag at the start of s, with the whitespace that it
+// removes, or 0 if there is none. trim is for ends that remove a newline (trim_blocks) and may have
+// a +.
 func endLength(s, end string, trim bool) int {
 	switch {
 	case strings.HasPrefix(s, "-"+end):
@@ -205,7 +207,7 @@ func (l *lexer) comment() {
 	l.advance(at + endLength(rest[at:], "#}", true))
 }
 
-// raw reads what stands before {% endraw %}.
+// raw reads the text up to {% endraw %}.
 func (l *lexer) raw() {
 	rest := l.rest()
 	for at := 0; ; {
@@ -236,7 +238,7 @@ func (l *lexer) raw() {
 	}
 }
 
-// inside reads the tokens of a tag up to its end, which is one only outside of brackets.
+// inside reads the tokens of a tag up to its end. Inside brackets, an end delimiter is not an end.
 func (l *lexer) inside(end string) {
 	delimiter := map[string]string{tokenBlockEnd: "%}", tokenPrintEnd: "}}"}[end]
 	var open []string
@@ -288,7 +290,7 @@ func operatorAt(s string) string {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// digits is the length of digits with single underscores between them.
+// digits returns the length of the digits at the start of s, with single underscores between them.
 func digits(s string) int {
 	n := 0
 	for n < len(s) && (isDigit(s[n]) || n > 0 && s[n] == '_' && s[n-1] != '_' && n+1 < len(s) && isDigit(s[n+1])) {
@@ -297,7 +299,7 @@ func digits(s string) int {
 	return n
 }
 
-// number reads an integer or a float. Behind a point there are no floats: x.0.1 are two indices.
+// number reads an integer or a float. After a point there are no floats: x.0.1 has two indices.
 func (l *lexer) number(rest string) bool {
 	if !isDigit(rest[0]) {
 		return false
@@ -322,7 +324,7 @@ func (l *lexer) number(rest string) bool {
 	}
 	t := token{kind: tokenFloat, line: l.line}
 	if n > whole {
-		v, _ := strconv.ParseFloat(strings.ReplaceAll(rest[:n], "_", ""), 64) // what is too large is infinite
+		v, _ := strconv.ParseFloat(strings.ReplaceAll(rest[:n], "_", ""), 64) // infinite if too large, as in Python
 		t.num = v
 	} else {
 		t.kind = tokenInteger
@@ -334,7 +336,8 @@ func (l *lexer) number(rest string) bool {
 	return true
 }
 
-// integer is a number of that many digits, or one of another base.
+// integer reads an integer whose n digits begin rest, or one in another base, and returns its
+// length.
 func integer(rest string, n int) (int, Value) {
 	text := rest[:n]
 	if n == 1 && len(rest) > 2 && rest[0] == '0' {
@@ -399,7 +402,7 @@ func (l *lexer) str(rest string) bool {
 	return false
 }
 
-// unescape is Python's decoding of unicode-escape.
+// unescape decodes Python's unicode-escape.
 func unescape(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s
@@ -435,7 +438,7 @@ func unescape(s string) string {
 			i += n - 1
 		case s[i] == 'N':
 			fail("NotSupported", `a string has \N, a character by its name`)
-		default: // it stays as it is
+		default: // an unknown escape stays as it is
 			b.WriteByte('\\')
 			b.WriteByte(s[i])
 		}

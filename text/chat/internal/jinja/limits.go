@@ -2,21 +2,21 @@ package jinja
 
 import "fmt"
 
-// The limits of a template. A conversation of a megabyte stays far below them.
+// The limits of a template. Even a conversation of a megabyte stays far below them.
 const (
 	maxSource  = 1 << 20   // bytes of a template
-	maxNesting = 200       // of expressions and blocks in its source
-	maxDepth   = 1500      // of evaluations within each other, calls of macros included
-	maxMemory  = 256 << 20 // bytes of all strings and lists that a rendering makes
-	maxFuel    = 1 << 31   // what a rendering may cost: a step is stepCost, a byte that is looked at 1
+	maxNesting = 200       // nesting of expressions and blocks in the source
+	maxDepth   = 1500      // nesting of evaluations, including calls of macros
+	maxMemory  = 256 << 20 // bytes of all strings and lists made by a rendering
+	maxFuel    = 1 << 31   // work of a rendering: stepCost for a step, 1 for a byte that is examined
 	stepCost   = 64
 	maxRange   = 100000 // MAX_RANGE of jinja2's sandbox
 	maxData    = 500    // nesting of values that are written or compared
 )
 
-// Error is what is wrong with a template, or with what it was given. Kind is the name of Python's
-// exception: TemplateSyntaxError, UndefinedError, TypeError; TemplateError for raise_exception;
-// NotSupported and LimitError where it is this package that refuses.
+// Error is an error in a template or its input. Kind is the name of Python's exception, such as
+// TemplateSyntaxError, UndefinedError or TypeError; TemplateError for raise_exception; or
+// NotSupported and LimitError for this package's own limits.
 type Error struct {
 	Line    int // of the template, counted from 1; 0: none
 	Kind    string
@@ -30,12 +30,13 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("line %d: %s: %s", e.Line, e.Kind, e.Message)
 }
 
-// fail ends parsing and rendering: catch turns it into an error.
+// fail aborts parsing or rendering with a panic that catch turns into an error.
 func fail(kind, format string, args ...any) {
 	panic(&Error{Kind: kind, Message: fmt.Sprintf(format, args...)})
 }
 
-// catch sets err to what fail was told, with the line where it happened. Other panics go on.
+// catch recovers a panic of fail and sets err to its error, with the line where it happened. It
+// does not recover other panics.
 func catch(err *error, line *int) {
 	switch r := recover().(type) {
 	case nil:
@@ -49,19 +50,19 @@ func catch(err *error, line *int) {
 	}
 }
 
-// budget is what is left of a rendering.
+// budget is what a rendering has left of its limits.
 type budget struct {
 	fuel, memory, depth int
 }
 
-// spend pays for work.
+// spend charges n units of work.
 func (b *budget) spend(n int) {
 	if b.fuel -= n; b.fuel < 0 || n < 0 {
 		fail("LimitError", "the template does not come to an end: it takes more than %d steps", maxFuel/stepCost)
 	}
 }
 
-// alloc pays for bytes before they are made.
+// alloc charges n bytes before they are allocated.
 func (b *budget) alloc(n int) {
 	b.spend(n)
 	if b.memory -= n; b.memory < 0 {
@@ -69,7 +70,7 @@ func (b *budget) alloc(n int) {
 	}
 }
 
-// enter counts what is evaluated within something else; leave is its end.
+// enter begins a nested evaluation and charges a step; leave ends it.
 func (b *budget) enter() {
 	b.spend(stepCost)
 	if b.depth++; b.depth > maxDepth {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// render renders a template without variables, at a part of the cost that it may have.
+// render renders a template without variables, within a fraction of the cost limit.
 func render(source string, part int) error {
 	t, err := Parse(source)
 	if err == nil {
@@ -18,7 +18,8 @@ func render(source string, part int) error {
 	return err
 }
 
-// TestHostileTemplatesEnd: each would not end, or take all memory, or all of the stack.
+// TestHostileTemplatesEnd runs templates that would otherwise never end, or exhaust the memory or
+// the stack.
 func TestHostileTemplatesEnd(t *testing.T) {
 	loops := strings.Repeat("{% for i in range(100000) %}", 5) + "{{ i }}" + strings.Repeat("{% endfor %}", 5)
 	double := "{% set ns = namespace(x='aaaaaaaaaaaaaaaa') %}{% for i in range(99) %}{% set ns.x = "
@@ -93,7 +94,7 @@ func TestHostileTemplatesEnd(t *testing.T) {
 	}
 }
 
-// TestErrorsSayWhereAndWhat: what is not known has a name.
+// TestErrorsSayWhereAndWhat checks that errors name the unknown item and its position.
 func TestErrorsSayWhereAndWhat(t *testing.T) {
 	for source, want := range map[string]string{
 		"a\n\n{{ x.y }}": "line 3: UndefinedError: 'x' is undefined",

@@ -8,16 +8,16 @@ import (
 )
 
 // method is a method of a value.
-type method func(r *renderer, of Value, a *bound) Value
+type method func(r *renderer, of Value, a *callArgs) Value
 
-// methods are those of Python's types that are known.
+// methods holds the supported methods of Python's types.
 var methods map[string]map[string]method
 
-func init() { // they call what looks at them
+func init() { // not in the declaration: that would be an initialization cycle
 	methods = map[string]map[string]method{
 		"str": stringMethods,
 		"list": {
-			"copy": func(_ *renderer, of Value, a *bound) Value {
+			"copy": func(_ *renderer, of Value, a *callArgs) Value {
 				a.to("copy()")
 				return NewList(of.(*List).items...)
 			},
@@ -30,7 +30,7 @@ func init() { // they call what looks at them
 }
 
 var dictMethods = map[string]method{
-	"get": func(_ *renderer, of Value, a *bound) Value {
+	"get": func(_ *renderer, of Value, a *callArgs) Value {
 		p := a.to("get()", "key", "default")
 		if len(a.names) > 0 {
 			fail("TypeError", "dict.get() takes no keyword arguments")
@@ -40,27 +40,27 @@ var dictMethods = map[string]method{
 		}
 		return or(p[1], nil)
 	},
-	"items": func(r *renderer, of Value, a *bound) Value {
+	"items": func(r *renderer, of Value, a *callArgs) Value {
 		a.to("items()")
 		d := of.(*Dict)
 		r.alloc(64 * len(d.keys))
 		return &List{kind: kindItems, items: d.items()}
 	},
-	"keys": func(_ *renderer, of Value, a *bound) Value {
+	"keys": func(_ *renderer, of Value, a *callArgs) Value {
 		a.to("keys()")
 		return &List{kind: kindKeys, items: of.(*Dict).keys}
 	},
-	"values": func(_ *renderer, of Value, a *bound) Value {
+	"values": func(_ *renderer, of Value, a *callArgs) Value {
 		a.to("values()")
 		return &List{kind: kindValues, items: of.(*Dict).values}
 	},
-	"copy": func(r *renderer, of Value, a *bound) Value {
+	"copy": func(r *renderer, of Value, a *callArgs) Value {
 		a.to("copy()")
-		return r.dictOf("copy()", &bound{positional: []Value{of}})
+		return r.dictOf("copy()", &callArgs{positional: []Value{of}})
 	},
 }
 
-func countItems(r *renderer, of Value, a *bound) Value {
+func countItems(r *renderer, of Value, a *callArgs) Value {
 	v := a.to("count()", "value")[0]
 	n := int64(0)
 	for _, item := range of.(*List).items {
@@ -71,7 +71,7 @@ func countItems(r *renderer, of Value, a *bound) Value {
 	return n
 }
 
-func indexOfItem(r *renderer, of Value, a *bound) Value {
+func indexOfItem(r *renderer, of Value, a *callArgs) Value {
 	v := a.to("index()", "value")[0]
 	for i, item := range of.(*List).items {
 		if r.equal(item, v, 0) {
@@ -82,9 +82,9 @@ func indexOfItem(r *renderer, of Value, a *bound) Value {
 	return nil
 }
 
-// plain is a method without arguments.
+// plain makes a method without arguments.
 func plain[T any](name string, f func(string) T) method {
-	return func(r *renderer, of Value, a *bound) Value {
+	return func(r *renderer, of Value, a *callArgs) Value {
 		a.to(name + "()")
 		s, _ := asString(of)
 		r.alloc(3 * len(s))
@@ -95,7 +95,7 @@ func plain[T any](name string, f func(string) T) method {
 var stringMethods = map[string]method{
 	"upper": plain("upper", upper), "lower": plain("lower", lower), "title": plain("title", titleWords),
 	"capitalize": plain("capitalize", capitalize), "swapcase": plain("swapcase", swapCase),
-	"casefold": func(_ *renderer, of Value, a *bound) Value {
+	"casefold": func(_ *renderer, of Value, a *callArgs) Value {
 		a.to("casefold()")
 		s, _ := asString(of)
 		if !every(s+" ", func(c rune) bool { return c < 0x80 }) {
@@ -121,18 +121,18 @@ var stringMethods = map[string]method{
 	"removeprefix": trimmer("removeprefix", strings.TrimPrefix),
 	"removesuffix": trimmer("removesuffix", strings.TrimSuffix),
 	"split":        splitter("split", false), "rsplit": splitter("rsplit", true),
-	"splitlines": func(r *renderer, of Value, a *bound) Value {
+	"splitlines": func(r *renderer, of Value, a *callArgs) Value {
 		keep := a.to("splitlines()", "keepends")[0]
 		s, _ := asString(of)
 		return r.strings(splitLines(s, truth(or(keep, false))))
 	},
-	"replace": func(r *renderer, of Value, a *bound) Value {
+	"replace": func(r *renderer, of Value, a *callArgs) Value {
 		p := a.to("replace()", "old", "new", "count")
 		s, _ := asString(of)
 		return r.replace(s, needString("replace()", p[0]), needString("replace()", p[1]), needInt("replace()",
 			or(p[2], int64(-1))))
 	},
-	"join": func(r *renderer, of Value, a *bound) Value {
+	"join": func(r *renderer, of Value, a *callArgs) Value {
 		items := r.iterate(a.to("join()", "iterable")[0])
 		for i, item := range items {
 			if _, ok := asString(item); !ok {
@@ -144,13 +144,13 @@ var stringMethods = map[string]method{
 	},
 	"find": finder("find", strings.Index, false), "rfind": finder("rfind", strings.LastIndex, false),
 	"index": finder("index", strings.Index, true), "rindex": finder("rindex", strings.LastIndex, true),
-	"count": func(_ *renderer, of Value, a *bound) Value {
+	"count": func(_ *renderer, of Value, a *callArgs) Value {
 		s, _ := asString(of)
 		return int64(strings.Count(s, needString("count()", a.to("count()", "sub")[0])))
 	},
 	"partition":  partitioner("partition", strings.Index),
 	"rpartition": partitioner("rpartition", strings.LastIndex),
-	"zfill": func(r *renderer, of Value, a *bound) Value {
+	"zfill": func(r *renderer, of Value, a *callArgs) Value {
 		s, _ := asString(of)
 		sign := ""
 		if s != "" && strings.Contains("+-", s[:1]) {
@@ -165,10 +165,10 @@ var stringMethods = map[string]method{
 	"format": formatMethod,
 }
 
-// centered is how much of the padding is on the left of what is centred.
+// centered returns how much of the padding str.center puts on the left.
 func centered(padding, width int) int { return padding/2 + padding&width&1 }
 
-// strings is a list of strings.
+// strings makes a list of strings.
 func (r *renderer) strings(parts []string) *List {
 	r.alloc(16 * len(parts))
 	l := NewList()
@@ -203,7 +203,7 @@ func (r *renderer) replace(s, old, replacement string, count int) string {
 	return strings.Replace(s, old, replacement, count)
 }
 
-// strip is Python's strip: of whitespace where chars are nil.
+// strip is Python's strip, of whitespace if chars is nil.
 func strip(s string, chars Value, left, right bool) string {
 	drop := isSpace
 	if set, ok := asString(chars); ok {
@@ -221,7 +221,7 @@ func strip(s string, chars Value, left, right bool) string {
 }
 
 func stripper(name string, left, right bool) method {
-	return func(r *renderer, of Value, a *bound) Value {
+	return func(r *renderer, of Value, a *callArgs) Value {
 		chars := or(a.to(name+"()", "chars")[0], nil)
 		s, _ := asString(of)
 		r.spend(len(s) * max(1, size(chars)/8))
@@ -230,7 +230,7 @@ func stripper(name string, left, right bool) method {
 }
 
 func affix(name string, has func(s, part string) bool) method {
-	return func(_ *renderer, of Value, a *bound) Value {
+	return func(_ *renderer, of Value, a *callArgs) Value {
 		p := a.to(name+"()", "prefix")[0]
 		s, _ := asString(of)
 		if t, ok := p.(*List); ok && t.kind == kindTuple {
@@ -241,14 +241,14 @@ func affix(name string, has func(s, part string) bool) method {
 }
 
 func trimmer(name string, trim func(s, part string) string) method {
-	return func(_ *renderer, of Value, a *bound) Value {
+	return func(_ *renderer, of Value, a *callArgs) Value {
 		s, _ := asString(of)
 		return trim(s, needString(name+"()", a.to(name+"()", "part")[0]))
 	}
 }
 
 func finder(name string, find func(s, part string) int, must bool) method {
-	return func(_ *renderer, of Value, a *bound) Value {
+	return func(_ *renderer, of Value, a *callArgs) Value {
 		s, _ := asString(of)
 		at := find(s, needString(name+"()", a.to(name+"()", "sub")[0]))
 		if at < 0 {
@@ -262,7 +262,7 @@ func finder(name string, find func(s, part string) int, must bool) method {
 }
 
 func partitioner(name string, find func(s, part string) int) method {
-	return func(_ *renderer, of Value, a *bound) Value {
+	return func(_ *renderer, of Value, a *callArgs) Value {
 		s, _ := asString(of)
 		separator := needString(name+"()", a.to(name+"()", "sep")[0])
 		if separator == "" {
@@ -279,7 +279,7 @@ func partitioner(name string, find func(s, part string) int) method {
 	}
 }
 
-// pad makes a string as wide as width; left is how much of the padding is on its left.
+// pad fills a string up to width; left returns how much of the padding goes on the left.
 func (r *renderer) pad(s string, width int, fill string, left func(padding int) int) string {
 	n := width - utf8.RuneCountInString(s)
 	if n <= 0 {
@@ -294,7 +294,7 @@ func (r *renderer) pad(s string, width int, fill string, left func(padding int) 
 }
 
 func padder(name string, left func(padding, width int) int) method {
-	return func(r *renderer, of Value, a *bound) Value {
+	return func(r *renderer, of Value, a *callArgs) Value {
 		p := a.to(name+"()", "width", "fillchar")
 		fill := needString(name+"()", or(p[1], " "))
 		if utf8.RuneCountInString(fill) != 1 {
@@ -307,7 +307,7 @@ func padder(name string, left func(padding, width int) int) method {
 }
 
 func splitter(name string, fromRight bool) method {
-	return func(r *renderer, of Value, a *bound) Value {
+	return func(r *renderer, of Value, a *callArgs) Value {
 		p := a.to(name+"()", "sep", "maxsplit")
 		s, _ := asString(of)
 		limit := needInt(name+"()", or(p[1], int64(-1)))
@@ -339,8 +339,8 @@ func splitter(name string, fromRight bool) method {
 	}
 }
 
-// splitSpaces is split without a separator: stretches of whitespace separate, and there are no empty
-// parts.
+// splitSpaces is str.split without a separator: runs of whitespace separate the parts, none of
+// which is empty.
 func splitSpaces(s string, limit int, fromRight bool) (parts []string) {
 	for {
 		if fromRight {

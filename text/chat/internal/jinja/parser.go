@@ -4,14 +4,14 @@ import (
 	"slices"
 )
 
-// Template is a template that was read. Several goroutines may render it at a time.
+// Template is a parsed template. Several goroutines may render it at a time.
 type Template struct {
 	body []stmt
-	// Generation tells whether it marks what the model says: {% generation %}.
+	// Generation reports whether the template marks the assistant's text with {% generation %}.
 	Generation bool
 }
 
-// Parse reads a template.
+// Parse parses a template.
 func Parse(source string) (t *Template, err error) {
 	line := 0
 	defer catch(&err, &line)
@@ -24,14 +24,14 @@ func Parse(source string) (t *Template, err error) {
 	return t, nil
 }
 
-// parser is jinja2's recursive descent.
+// parser is a recursive descent parser like jinja2's.
 type parser struct {
 	tokens     []token
 	at         int
 	line       *int
 	depth      int
-	loops      int               // that the statement is in, where break and continue are allowed
-	names      []map[string]bool // that each macro around the place looks at
+	loops      int               // enclosing loops of the statement; break and continue need one
+	names      []map[string]bool // names that each enclosing macro looks up, innermost last
 	generation bool
 }
 
@@ -85,7 +85,7 @@ func (t token) describe() string {
 	return "'" + t.kind + "'"
 }
 
-// nest counts how deep the source nests; its result is for defer.
+// nest enters a level of nesting in the source and returns the function that leaves it, for defer.
 func (p *parser) nest() func() {
 	if p.depth++; p.depth > maxNesting {
 		fail("LimitError", "the template nests more than %d deep", maxNesting)
@@ -93,7 +93,7 @@ func (p *parser) nest() func() {
 	return func() { p.depth-- }
 }
 
-// body reads statements up to one of the tags, which it leaves to be read: its name is the next token.
+// body reads statements up to one of the tags in ends. The name of that tag is then the next token.
 func (p *parser) body(ends []string) (body []stmt) {
 	defer p.nest()()
 	for {
@@ -119,7 +119,7 @@ func (p *parser) body(ends []string) (body []stmt) {
 	}
 }
 
-// block reads what stands between a tag and one of the ends, and returns which one it was.
+// block reads the body between a tag and one of the ends, and returns which end it was.
 func (p *parser) block(ends ...string) ([]stmt, string) {
 	p.skip(":")
 	p.expect(tokenBlockEnd)
@@ -149,7 +149,7 @@ func (p *parser) statement() stmt {
 	case "generation":
 		p.generation = true
 		loops := p.loops
-		p.loops = 0 // its body is a function in jinja2
+		p.loops = 0 // its body is a function in jinja2, so an outer loop does not count
 		body, _ := p.block("endgeneration")
 		p.loops = loops
 		return &generation{body}
@@ -245,7 +245,7 @@ func (p *parser) macro(line int) stmt {
 	return m
 }
 
-// callBlock reads a call of a macro with a body, which that calls as caller.
+// callBlock reads a call of a macro with a body, which the macro can call as caller.
 func (p *parser) callBlock(line int) stmt {
 	m := &macroStmt{name: "caller", line: line}
 	p.names = append(p.names, map[string]bool{})
@@ -278,7 +278,7 @@ func (p *parser) signature(m *macroStmt) {
 
 func (p *parser) macroBody(m *macroStmt, end string) {
 	loops := p.loops
-	p.loops = 0 // it is a function in jinja2
+	p.loops = 0 // its body is a function in jinja2, so an outer loop does not count
 	m.body, _ = p.block(end)
 	p.loops = loops
 	m.uses = p.names[len(p.names)-1]
@@ -288,7 +288,7 @@ func (p *parser) macroBody(m *macroStmt, end string) {
 	}
 }
 
-// assignable refuses names that mean something else.
+// assignable refuses the names of constants.
 func (p *parser) assignable(s string) string {
 	if slices.Contains([]string{"true", "false", "none", "True", "False", "None"}, s) {
 		fail("TemplateSyntaxError", "can't assign to %q", s)
@@ -296,7 +296,7 @@ func (p *parser) assignable(s string) string {
 	return s
 }
 
-// target reads what values are assigned to: names, several of them, or an attribute of a namespace.
+// target reads the target of an assignment: a name, several names, or an attribute of a namespace.
 func (p *parser) target(o tupleOptions) expr {
 	t := p.tuple(o)
 	p.checkTarget(t)
@@ -317,12 +317,12 @@ func (p *parser) checkTarget(t expr) {
 	}
 }
 
-// tupleOptions are those of jinja2's parse_tuple.
+// tupleOptions holds the options of jinja2's parse_tuple.
 type tupleOptions struct {
-	simple        bool   // names and literals alone
+	simple        bool   // only names and literals
 	noConditional bool   // no x if y else z
 	namespace     bool   // names may have an attribute
-	parentheses   bool   // it may be empty
+	parentheses   bool   // the tuple may be empty
 	end           string // a name that ends it
 }
 
@@ -362,8 +362,8 @@ func (p *parser) tuple(o tupleOptions) expr {
 	return &tuple{items}
 }
 
-// expression is parse_expression of jinja2, and the functions below it are those of the same names, from
-// what binds least to what binds most.
+// expression is parse_expression of jinja2. The functions that follow correspond to jinja2's, from
+// the operators that bind least to those that bind most.
 func (p *parser) expression() expr {
 	defer p.nest()()
 	e := p.or()
@@ -423,7 +423,7 @@ func (p *parser) compare() expr {
 	}
 }
 
-// chain reads operands with operators between them.
+// chain reads operands with left-associative operators between them.
 func (p *parser) chain(operand func() expr, operators ...string) expr {
 	left := operand()
 	for slices.Contains(operators, p.peek().kind) {
@@ -660,7 +660,7 @@ func (p *parser) dotted() string {
 	return s
 }
 
-// filters reads filters behind |. Inline is for the tag filter, whose first one has none before it.
+// filters reads filters after |. inline is for the tag filter, whose first filter follows no |.
 func (p *parser) filters(of expr, inline bool) expr {
 	for inline || p.is("|") {
 		if !inline {

@@ -6,14 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// Span is a stretch of a text.
+// Span is a range of a text; End is not part of it.
 type Span struct{ Start, End int }
 
-// Result is what a template makes.
+// Result is the result of rendering a template.
 type Result struct {
 	Text string
-	// Generated are what stands in {% generation %}, in characters: the stretches that transformers
-	// takes for them, which begin where the output was when the block began.
+	// Generated holds the spans of {% generation %} blocks, in characters. Like transformers', a
+	// span begins at the length that the output had when the block began.
 	Generated []Span
 }
 
@@ -28,7 +28,7 @@ func (t *Template) render(variables *Dict, now func() time.Time, b budget) (res 
 	r.out = &writer{budget: &r.budget}
 	root := r.out
 	r.position = func() int {
-		// Only what is new is counted, so that many blocks do not cost the square of the text.
+		// Count only new text, so that many blocks do not take quadratic time.
 		s := root.String()
 		r.counted += utf8.RuneCountInString(s[r.countedBytes:])
 		r.countedBytes = len(s)
@@ -47,7 +47,7 @@ func (t *Template) render(variables *Dict, now func() time.Time, b budget) (res 
 	return Result{root.String(), r.generated}, nil
 }
 
-// renderer is a rendering under way.
+// renderer is the state of a rendering.
 type renderer struct {
 	budget
 	line      int
@@ -55,11 +55,12 @@ type renderer struct {
 	now       func() time.Time
 	generated []Span
 
-	position              func() int // characters of the output, apart from macros and blocks under way
+	position              func() int // characters of the output so far, without unfinished macros and blocks
 	counted, countedBytes int
 }
 
-// scope holds the variables of a loop, a macro or the template. Assignments change the innermost one.
+// scope holds the variables of a loop, a macro or the template. Assignments change the innermost
+// one.
 type scope struct {
 	vars  map[string]Value
 	outer *scope
@@ -76,7 +77,7 @@ func (s *scope) lookup(name string) Value {
 	return undefinedf("'%s' is undefined", name)
 }
 
-// flow is how a body ended.
+// flow says how a body ended.
 type flow int
 
 const (
@@ -158,7 +159,7 @@ func (r *renderer) statement(st stmt, s *scope) flow {
 	return flowOn
 }
 
-// capture is what a body writes.
+// capture runs a body and returns its output.
 func (r *renderer) capture(body []stmt, s *scope) string {
 	w := r.out
 	r.out = &writer{budget: &r.budget}
@@ -168,11 +169,11 @@ func (r *renderer) capture(body []stmt, s *scope) string {
 	return text
 }
 
-// loop is the variable of that name.
+// loop is the variable loop of a for statement.
 type loop struct {
 	items   []Value
 	index   int
-	changed Value // what loop.changed was told last; nil: nothing
+	changed Value // the last arguments of loop.changed; nil if it was not called
 }
 
 func (r *renderer) loop(st *forStmt, s *scope) {
@@ -205,7 +206,7 @@ func (r *renderer) loop(st *forStmt, s *scope) {
 	}
 }
 
-// assign gives a target a value.
+// assign assigns a value to a target.
 func (r *renderer) assign(target expr, v Value, s *scope) {
 	switch t := target.(type) {
 	case *name:
@@ -231,13 +232,13 @@ func (r *renderer) assign(target expr, v Value, s *scope) {
 	}
 }
 
-// macro is a macro with the variables that it sees.
+// macro is a macro with the scope in which it was defined.
 type macro struct {
 	*macroStmt
 	scope *scope
 }
 
-func (r *renderer) callMacro(m *macro, a *bound) string {
+func (r *renderer) callMacro(m *macro, a *callArgs) string {
 	s := m.scope.inner()
 	extra := NewDict()
 	for i, v := range a.positional[:min(len(a.positional), len(m.params))] {
@@ -288,7 +289,7 @@ func (r *renderer) callMacro(m *macro, a *bound) string {
 	return text
 }
 
-// strftime writes a time as Python's strftime does.
+// strftime formats a time as Python's strftime does.
 func strftime(t time.Time, format string) string {
 	var b strings.Builder
 	for i := 0; i < len(format); i++ {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// The filters of sequences.
+// This file has the filters for sequences.
 
-// ends is the first or last of the items.
+// ends returns the first or last item, which of selects, or undefined if there are none.
 func ends(items []Value, which string, of func([]Value) Value) Value {
 	if len(items) == 0 {
 		return undefinedf("No %s item, sequence was empty.", which)
@@ -16,20 +16,20 @@ func ends(items []Value, which string, of func([]Value) Value) Value {
 	return of(items)
 }
 
-// reversible refuses what has no last item in Python.
+// reversible refuses generators, which Python cannot reverse.
 func (r *renderer) reversible(v Value) {
 	if g, ok := v.(*generator); ok {
 		fail("TypeError", "'%s' object is not reversible", g.kind)
 	}
 }
 
-func reverse(r *renderer, v Value, a *bound) Value {
+func reverse(r *renderer, v Value, a *callArgs) Value {
 	a.to("reverse()")
 	if s, ok := asString(v); ok {
 		r.alloc(4 * len(s))
 		runes := []rune(s)
 		slices.Reverse(runes)
-		return softly(v, string(runes))
+		return safeLike(v, string(runes))
 	}
 	items := slices.Clone(r.iterate(v))
 	r.alloc(16 * len(items))
@@ -40,7 +40,7 @@ func reverse(r *renderer, v Value, a *bound) Value {
 	return &generator{items: items, kind: "list_reverseiterator"}
 }
 
-func join(r *renderer, v Value, a *bound) Value {
+func join(r *renderer, v Value, a *callArgs) Value {
 	p := a.to("join()", "d", "attribute")
 	items := r.iterate(v)
 	if by := or(p[1], nil); by != nil {
@@ -49,7 +49,7 @@ func join(r *renderer, v Value, a *bound) Value {
 	return r.join(r.str(or(p[0], "")), items)
 }
 
-// mapped is what a function makes of the items.
+// mapped returns the results of f for all items.
 func (r *renderer) mapped(items []Value, f func(Value) Value) []Value {
 	r.alloc(16 * len(items))
 	out := make([]Value, len(items))
@@ -60,11 +60,11 @@ func (r *renderer) mapped(items []Value, f func(Value) Value) []Value {
 	return out
 }
 
-// getter looks an attribute up as filters do: with points between its parts, of which numbers are
-// indices. None is the value itself.
+// getter returns a function that looks up an attribute as filters do: the name may have several
+// parts separated by points, and parts that are numbers are indices. None means the value itself.
 func (r *renderer) getter(attribute Value) func(Value) Value { return r.getterOr(attribute, nil) }
 
-// getterOr has another value, unless it is None, for what is not there.
+// getterOr is getter with a default for parts that do not exist, unless the default is None.
 func (r *renderer) getterOr(attribute, otherwise Value) func(Value) Value {
 	if attribute == nil {
 		return func(v Value) Value { return v }
@@ -91,7 +91,7 @@ func (r *renderer) getterOr(attribute, otherwise Value) func(Value) Value {
 	}
 }
 
-// ignoringCase makes strings small, unless case counts.
+// ignoringCase puts strings in lower case unless caseSensitive is true.
 func ignoringCase(get func(Value) Value, caseSensitive Value) func(Value) Value {
 	if truth(or(caseSensitive, false)) {
 		return get
@@ -105,7 +105,7 @@ func ignoringCase(get func(Value) Value, caseSensitive Value) func(Value) Value 
 	}
 }
 
-// sort sorts numbers from 0 on stably by their keys.
+// sort sorts order, the numbers from 0 to len(order)-1, stably by their keys.
 func (b *budget) sort(order []int, key func(int) Value, reverse bool) {
 	b.alloc(64 * len(order))
 	keys := make([]Value, len(order))
@@ -113,7 +113,7 @@ func (b *budget) sort(order []int, key func(int) Value, reverse bool) {
 		keys[i] = key(i)
 	}
 	slices.SortStableFunc(order, func(i, j int) int {
-		if reverse { // what is equal keeps its order
+		if reverse { // equal items keep their order
 			i, j = j, i
 		}
 		if b.less(keys[i], keys[j], "<", 0) {
@@ -126,7 +126,7 @@ func (b *budget) sort(order []int, key func(int) Value, reverse bool) {
 	})
 }
 
-// sorted is the items in the order of their keys.
+// sorted returns the items in the order of their keys.
 func (r *renderer) sorted(items []Value, key func(Value) Value, reverse bool) []Value {
 	order := make([]int, len(items))
 	for i := range order {
@@ -140,7 +140,7 @@ func (r *renderer) sorted(items []Value, key func(Value) Value, reverse bool) []
 	return out
 }
 
-func sortFilter(r *renderer, v Value, a *bound) Value {
+func sortFilter(r *renderer, v Value, a *callArgs) Value {
 	p := a.to("sort()", "reverse", "case_sensitive", "attribute")
 	by := or(p[2], nil)
 	get := ignoringCase(r.getter(by), p[1])
@@ -160,7 +160,7 @@ func sortFilter(r *renderer, v Value, a *bound) Value {
 	return NewList(r.sorted(r.iterate(v), get, truth(or(p[0], false)))...)
 }
 
-func dictSort(r *renderer, v Value, a *bound) Value {
+func dictSort(r *renderer, v Value, a *callArgs) Value {
 	p := a.to("dictsort()", "case_sensitive", "by", "reverse")
 	d, ok := v.(*Dict)
 	if !ok {
@@ -178,7 +178,7 @@ func dictSort(r *renderer, v Value, a *bound) Value {
 	return NewList(r.sorted(d.items(), ignoringCase(r.getter(at), p[0]), truth(or(p[2], false)))...)
 }
 
-func unique(r *renderer, v Value, a *bound) Value {
+func unique(r *renderer, v Value, a *callArgs) Value {
 	p := a.to("unique()", "case_sensitive", "attribute")
 	get := ignoringCase(r.getter(or(p[1], nil)), p[0])
 	seen := NewDict()
@@ -192,7 +192,7 @@ func unique(r *renderer, v Value, a *bound) Value {
 	})
 }
 
-// kept is the items that a function keeps.
+// kept returns the items for which keep returns true.
 func (r *renderer) kept(v Value, keep func(Value) bool) Value {
 	g := &generator{kind: "generator"}
 	for _, item := range r.iterate(v) {
@@ -205,8 +205,8 @@ func (r *renderer) kept(v Value, keep func(Value) bool) Value {
 	return g
 }
 
-func extreme(name string, largest bool) func(*renderer, Value, *bound) Value {
-	return func(r *renderer, v Value, a *bound) Value {
+func extreme(name string, largest bool) func(*renderer, Value, *callArgs) Value {
+	return func(r *renderer, v Value, a *callArgs) Value {
 		p := a.to(name+"()", "case_sensitive", "attribute")
 		get := ignoringCase(r.getter(or(p[1], nil)), p[0])
 		items := r.iterate(v)
@@ -228,7 +228,7 @@ func extreme(name string, largest bool) func(*renderer, Value, *bound) Value {
 	}
 }
 
-func sum(r *renderer, v Value, a *bound) Value {
+func sum(r *renderer, v Value, a *callArgs) Value {
 	p := a.to("sum()", "attribute", "start")
 	get := r.getter(or(p[0], nil))
 	total := or(p[1], int64(0))
@@ -241,7 +241,7 @@ func sum(r *renderer, v Value, a *bound) Value {
 	return total
 }
 
-func batch(r *renderer, v Value, a *bound) Value {
+func batch(r *renderer, v Value, a *callArgs) Value {
 	p := a.to("batch()", "linecount", "fill_with")
 	n := needInt("batch()", p[0])
 	if n < 1 || n > maxRange {
@@ -260,7 +260,7 @@ func batch(r *renderer, v Value, a *bound) Value {
 	return g
 }
 
-func sliceFilter(r *renderer, v Value, a *bound) Value {
+func sliceFilter(r *renderer, v Value, a *callArgs) Value {
 	p := a.to("slice()", "slices", "fill_with")
 	n := needInt("slice()", p[0])
 	if n < 1 || n > maxRange {
@@ -284,8 +284,8 @@ func sliceFilter(r *renderer, v Value, a *bound) Value {
 	return g
 }
 
-// mapFilter applies a filter to each item, or looks an attribute up.
-func mapFilter(r *renderer, v Value, a *bound) Value {
+// mapFilter applies a filter to each item, or looks up an attribute.
+func mapFilter(r *renderer, v Value, a *callArgs) Value {
 	var f func(Value) Value
 	if len(a.positional) == 0 && slices.Contains(a.names, "attribute") {
 		p := a.to("map()", "attribute", "default")
@@ -295,9 +295,9 @@ func mapFilter(r *renderer, v Value, a *bound) Value {
 			fail("FilterArgumentError", "map requires a filter argument")
 		}
 		name := needString("map()", a.positional[0])
-		rest := &bound{a.positional[1:], a.names, a.values}
+		rest := &callArgs{a.positional[1:], a.names, a.values}
 		f = func(item Value) Value {
-			r.enter() // a map may map with map
+			r.enter() // the filter may be map itself
 			defer r.leave()
 			return r.made(r.filter(name, item, rest))
 		}
@@ -308,9 +308,9 @@ func mapFilter(r *renderer, v Value, a *bound) Value {
 	return &generator{items: r.mapped(r.iterate(v), f), kind: "generator"}
 }
 
-// selector keeps or drops the items that pass a test, or whose attribute does.
-func selector(ofAttribute, keep bool) func(*renderer, Value, *bound) Value {
-	return func(r *renderer, v Value, a *bound) Value {
+// selector makes a filter that keeps or drops the items that pass a test, or whose attribute does.
+func selector(ofAttribute, keep bool) func(*renderer, Value, *callArgs) Value {
+	return func(r *renderer, v Value, a *callArgs) Value {
 		if !truth(v) {
 			return &generator{kind: "generator"}
 		}
@@ -325,7 +325,7 @@ func selector(ofAttribute, keep bool) func(*renderer, Value, *bound) Value {
 		passes := truth
 		if len(rest) > 0 {
 			name := needString("select()", rest[0])
-			other := &bound{rest[1:], a.names, a.values}
+			other := &callArgs{rest[1:], a.names, a.values}
 			passes = func(v Value) bool { return r.test(name, v, other) }
 		}
 		return r.kept(v, func(item Value) bool { return passes(get(item)) == keep })

@@ -2,20 +2,20 @@ package jinja
 
 import "math"
 
-// tests are those of jinja2, all of them.
-var tests map[string]func(r *renderer, v Value, a *bound) bool
+// tests holds all tests of jinja2.
+var tests map[string]func(r *renderer, v Value, a *callArgs) bool
 
-// only makes a test of a value alone.
-func only(name string, is func(r *renderer, v Value) bool) func(*renderer, Value, *bound) bool {
-	return func(r *renderer, v Value, a *bound) bool {
+// only makes a test without arguments.
+func only(name string, is func(r *renderer, v Value) bool) func(*renderer, Value, *callArgs) bool {
+	return func(r *renderer, v Value, a *callArgs) bool {
 		a.to("the test " + name)
 		return is(r, v)
 	}
 }
 
-// against makes a test of two values.
-func against(name string, is func(r *renderer, v, other Value) bool) func(*renderer, Value, *bound) bool {
-	return func(r *renderer, v Value, a *bound) bool {
+// against makes a test with one argument.
+func against(name string, is func(r *renderer, v, other Value) bool) func(*renderer, Value, *callArgs) bool {
+	return func(r *renderer, v Value, a *callArgs) bool {
 		other := a.to("the test "+name, "other")[0]
 		if _, ok := other.(absent); ok {
 			fail("TypeError", "the test %s wants another value", name)
@@ -29,8 +29,8 @@ func isKind[T any](_ *renderer, v Value) bool {
 	return ok
 }
 
-func init() { // they call what looks at them
-	tests = map[string]func(*renderer, Value, *bound) bool{
+func init() { // not in the declaration: that would be an initialization cycle
+	tests = map[string]func(*renderer, Value, *callArgs) bool{
 		"defined": only("defined", func(r *renderer, v Value) bool { return !isKind[*undefined](r, v) }),
 		"mapping": only("mapping", isKind[*Dict]), "undefined": only("undefined", isKind[*undefined]),
 		"boolean": only("boolean", isKind[bool]), "float": only("float", isKind[float64]),
@@ -96,7 +96,8 @@ func init() { // they call what looks at them
 	}
 }
 
-// same is Python's is, for values for which it does not depend on what Python keeps.
+// same is Python's is, for values for which the result does not depend on which objects Python
+// shares.
 func same(r *renderer, v, other Value) bool {
 	if typeName(v) != typeName(other) {
 		return false
@@ -118,7 +119,7 @@ func same(r *renderer, v, other Value) bool {
 	return v == other
 }
 
-func (r *renderer) test(name string, v Value, a *bound) bool {
+func (r *renderer) test(name string, v Value, a *callArgs) bool {
 	t, ok := tests[name]
 	if !ok {
 		fail("TemplateAssertionError", "No test named '%s'.", name)

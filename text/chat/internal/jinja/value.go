@@ -7,14 +7,15 @@ import (
 	"unicode/utf8"
 )
 
-// Value is a value of Python: nil is None; bool, int64, float64 and string are what they are called
-// there; the others are the types below.
+// Value is a Python value: nil is None; bool, int64, float64 and string are bool, int, float and
+// str; others are of the types below.
 type Value any
 
-// markup is a string that the filter safe or escape made: adding another string escapes that.
+// markup is a string marked as safe by a filter such as safe or escape. A string that is added to
+// it is escaped.
 type markup string
 
-// kind is which of Python's types a List is.
+// kind is the Python type of a List.
 type kind string
 
 const (
@@ -26,11 +27,11 @@ const (
 	kindRange  kind = "range"
 )
 
-// List is a list, a tuple, a range or the view of a dictionary. It does not change.
+// List is a list, a tuple, a range or a view of a dictionary. It is immutable.
 type List struct {
 	kind  kind
 	items []Value
-	text  string // of a range
+	text  string // the repr of a range
 }
 
 // NewList makes a list.
@@ -38,7 +39,7 @@ func NewList(items ...Value) *List { return &List{kind: kindList, items: items} 
 
 func newTuple(items ...Value) *List { return &List{kind: kindTuple, items: items} }
 
-// Dict is a dictionary, whose keys keep their order.
+// Dict is a dictionary; its keys keep their order.
 type Dict struct {
 	keys, values []Value
 	at           map[any]int
@@ -47,7 +48,7 @@ type Dict struct {
 // NewDict makes an empty dictionary.
 func NewDict() *Dict { return &Dict{at: map[any]int{}} }
 
-// Set gives a key a value; a key that is there already keeps its place.
+// Set sets the value of a key. An existing key keeps its place in the order.
 func (d *Dict) Set(key, value Value) {
 	h := hash(key, 0)
 	if i, ok := d.at[h]; ok {
@@ -58,7 +59,7 @@ func (d *Dict) Set(key, value Value) {
 	d.keys, d.values = append(d.keys, key), append(d.values, value)
 }
 
-// Get is the value of a key.
+// Get returns the value of a key.
 func (d *Dict) Get(key Value) (Value, bool) {
 	i, ok := d.at[hash(key, 0)]
 	if !ok {
@@ -75,8 +76,8 @@ func (d *Dict) items() []Value {
 	return items
 }
 
-// undefined is what a name, an attribute or an index leads to that is not there. It can be printed,
-// iterated over and asked for its truth; all else is an error.
+// undefined is the value of a name, an attribute or an item that does not exist. It can be printed,
+// iterated over and tested for truth; anything else is an error.
 type undefined struct{ kind, hint string }
 
 func (u *undefined) fail() { fail(u.kind, "%s", u.hint) }
@@ -85,22 +86,22 @@ func undefinedf(format string, args ...any) *undefined {
 	return &undefined{"UndefinedError", fmt.Sprintf(format, args...)}
 }
 
-// namespace is an object whose attributes {% set %} may change.
+// namespace is an object whose attributes {% set %} can set.
 type namespace struct{ of *Dict }
 
-// generator gives its values once.
+// generator can be iterated over once.
 type generator struct {
 	items []Value
 	kind  string
 }
 
-// function is what can be called.
+// function is a callable value other than a macro.
 type function struct {
 	name string
-	call func(r *renderer, a *bound) Value
+	call func(r *renderer, a *callArgs) Value
 }
 
-// hash is what two keys have in common that are the same key for Python.
+// hash returns a comparable value that is equal for keys that are equal in Python.
 func hash(v Value, depth int) any {
 	switch v := v.(type) {
 	case nil:
@@ -139,7 +140,7 @@ func hash(v Value, depth int) any {
 	return v
 }
 
-// typeName is Python's name of the type of v.
+// typeName returns Python's name of the type of v.
 func typeName(v Value) string {
 	switch v := v.(type) {
 	case nil:
@@ -209,7 +210,7 @@ func truth(v Value) bool {
 	}
 }
 
-// asString is v where it is a string.
+// asString returns v if it is a string.
 func asString(v Value) (string, bool) {
 	switch v := v.(type) {
 	case string:
@@ -220,7 +221,7 @@ func asString(v Value) (string, bool) {
 	return "", false
 }
 
-// asFloat is v where it is a number.
+// asFloat returns v as a float64 if it is a number.
 func asFloat(v Value) (float64, bool) {
 	switch v := v.(type) {
 	case bool, int64:
@@ -232,7 +233,7 @@ func asFloat(v Value) (float64, bool) {
 	return 0, false
 }
 
-// asInt is v where it is an integer, of which booleans are some.
+// asInt returns v as an int64 if it is an integer or a bool, which is an integer in Python.
 func asInt(v Value) (int64, bool) {
 	switch v := v.(type) {
 	case bool:
@@ -266,7 +267,7 @@ func (b *budget) length(v Value) int {
 	return 0
 }
 
-// iterate is the items of what can be iterated over.
+// iterate returns the items of an iterable value.
 func (b *budget) iterate(v Value) []Value {
 	if s, ok := asString(v); ok {
 		b.alloc(32 * len(s))
@@ -325,7 +326,7 @@ func (b *budget) equal(left, right Value, depth int) bool {
 	return left == right
 }
 
-// compared pays for a comparison, and refuses values that nest too deep.
+// compared charges a comparison, and fails if values are nested too deep.
 func (b *budget) compared(depth int) {
 	b.spend(stepCost)
 	if depth > maxData {
@@ -361,7 +362,7 @@ func (b *budget) equalDicts(left, right *Dict, depth int) bool {
 	return true
 }
 
-// less is Python's <; op is what an error calls it.
+// less is Python's <; op is the operator to name in an error.
 func (b *budget) less(left, right Value, op string, depth int) bool {
 	b.compared(depth)
 	for _, v := range []Value{left, right} {

@@ -11,7 +11,7 @@ import (
 	"github.com/gotrainer/gotrainer/internal/pyfloat"
 )
 
-// writer is a text that is paid for.
+// writer is a strings.Builder whose bytes are charged to a budget.
 type writer struct {
 	strings.Builder
 	*budget
@@ -22,7 +22,7 @@ func (w *writer) write(s string) {
 	w.WriteString(s)
 }
 
-// deeper refuses values that nest too deep to be written.
+// deeper charges a step and returns depth+1; it fails if values are nested too deep.
 func (w *writer) deeper(depth int) int {
 	w.spend(stepCost)
 	if depth > maxData {
@@ -91,7 +91,7 @@ func (w *writer) repr(v Value, depth int) {
 		w.write("<Macro ")
 		w.reprString(v.name)
 		w.write(">")
-	default: // Python writes an address
+	default: // Python would write an address
 		fail("NotSupported", "a %s as text", typeName(v))
 	}
 }
@@ -151,7 +151,7 @@ func (w *writer) reprString(s string) {
 	w.WriteString(quote)
 }
 
-// jsonOptions are those of Python's json.dumps.
+// jsonOptions holds the options of Python's json.dumps.
 type jsonOptions struct {
 	ascii      bool
 	indent     string
@@ -198,7 +198,7 @@ func (w *writer) json(v Value, o jsonOptions, margin string, depth int) {
 	}
 }
 
-// order is the order of the keys.
+// order returns the indices of the keys in the order in which they are written.
 func (w *writer) order(d *Dict, byKey bool) []int {
 	order := make([]int, len(d.keys))
 	for i := range order {
@@ -210,7 +210,7 @@ func (w *writer) order(d *Dict, byKey bool) []int {
 	return order
 }
 
-// jsonItems writes what write writes, between brackets.
+// jsonItems writes n items with write, between brackets and with separators.
 func (w *writer) jsonItems(begin, end string, n int, o jsonOptions, margin string, write func(i int, margin string)) {
 	w.write(begin)
 	inner := margin + o.indent
