@@ -11,7 +11,8 @@ import (
 
 // TrainingLogger is a [Task] that has more numbers of the training to log than the loss, such as an
 // accuracy: what an override of Trainer.log adds in Python. A row of the log has the mean of each over
-// the micro-batches since the last row, those of all processes.
+// the micro-batches since the last row, those of all processes. NaN says that a micro-batch has no such
+// number, so that the mean leaves it out.
 type TrainingLogger interface {
 	// TrainingLogs are the names of the numbers, in the order of [Loss].Logged, always the same.
 	TrainingLogs() []string
@@ -20,7 +21,7 @@ type TrainingLogger interface {
 // logged are the numbers of a [TrainingLogger] since the last report, on the device.
 type logged struct {
 	names []string
-	sums  torch.Tensor // [names+1]: the last is how many micro-batches there were
+	sums  torch.Tensor // [2, names]: the sums, and of how many micro-batches each is
 	fresh torch.Tensor // of the passes of a micro-batch that is not counted yet; undefined: none
 }
 
@@ -29,7 +30,7 @@ func (l *logged) begin(names []string, d torch.Device) {
 	l.sums.Free()
 	*l = logged{names: names}
 	if len(names) > 0 {
-		l.sums = torch.TensorOptions{DType: torch.Float64, Device: d}.Zeros(int64(len(names)) + 1).Keep()
+		l.sums = torch.TensorOptions{DType: torch.Float64, Device: d}.Zeros(2, int64(len(names))).Keep()
 	}
 }
 
@@ -50,7 +51,9 @@ func (l *logged) add(w trainer.Window) {
 	if !l.fresh.Defined() {
 		return
 	}
-	numbers := torch.Cat([]torch.Tensor{l.fresh.ToDType(torch.Float64), l.sums.Narrow(0, 0, 1).FullLike(1)}, 0)
+	none := l.fresh.IsNaN()
+	numbers := torch.Stack([]torch.Tensor{l.fresh.ToDType(torch.Float64).MaskedFill(none, 0),
+		none.LogicalNot().ToDType(torch.Float64)}, 0)
 	if w.Share > 0 {
 		numbers = numbers.MulScalar(w.Share)
 	}
@@ -73,11 +76,9 @@ func (s *Step[S, B]) reportLogged(ctx context.Context) (means map[string]trainer
 	err = scoped(func() error {
 		sums := torch.Values[float64](torch.Stack(all, 0).SumDim([]int64{0}, false, torch.DefaultDType))
 		l.sums.Zero_()
-		if count := sums[len(l.names)]; count > 0 {
-			means = map[string]trainer.Mean{}
-			for i, name := range l.names {
-				means[name] = trainer.Mean{Sum: sums[i], Count: count}
-			}
+		means = map[string]trainer.Mean{}
+		for i, name := range l.names {
+			means[name] = trainer.Mean{Sum: sums[i], Count: sums[len(l.names)+i]}
 		}
 		return nil
 	})
