@@ -1,6 +1,7 @@
 package dpo
 
 import (
+	"github.com/gotrainer/gotrainer/models/internal/logprob"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
@@ -12,7 +13,7 @@ var names = []string{"entropy", "mean_token_accuracy", "logits/chosen", "logits/
 // statistics is the information about a batch after a pass.
 type statistics struct {
 	view
-	scored
+	logprob.Scored
 	compared
 	beta float64
 }

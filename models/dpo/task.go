@@ -6,6 +6,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/internal/logprob"
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
@@ -68,7 +69,7 @@ type Task struct {
 
 	noisy   bool          // the model has noise in training mode that must not affect the reference
 	compact bool          // score only the tokens of answers; false means all, as TRL does on a CPU
-	placed  *torch.Device // the device that a separate reference model was moved to; nil means not yet moved
+	place   logprob.Place // of a separate reference model
 }
 
 var (
@@ -106,11 +107,8 @@ func NewTask(m Model, o TaskOptions) (t *Task, err error) {
 		return nil, errors.New("dpo: want one of TaskOptions.Reference, with Run, and Precomputed; DPOTask of package auto " +
 			"makes the reference")
 	}
-	out := m.OutputEmbeddings()
-	if out == nil || out.Adapter() != nil || out.Quantized() != nil {
-		return nil, errors.New("dpo: the output layer of the model has an update (lora.Config.TargetModules), is quantized " +
-			"or is not there; log probabilities are computed of its weight itself, so that nothing else of it would count: " +
-			"leave it out")
+	if err := logprob.CheckOutput("dpo", m); err != nil {
+		return nil, err
 	}
 	if !o.KeepDropout {
 		transformer.DisableDropout(m)
@@ -160,7 +158,7 @@ func (t *Task) pass(p engine.ForwardPass, b Batch, noisy bool) (torch.Tensor, st
 }
 
 // weights are how probable the model finds pairs, per token: equation 2 of WPO.
-func weights(v view, s scored) (w torch.Tensor) {
+func weights(v view, s logprob.Scored) (w torch.Tensor) {
 	torch.NoGrad(func() {
 		aligned := s.LogProbs.Sub(s.Squares).Mul(v.answers)
 		chosen, rejected := halves(sum(aligned).Div(sum(v.answers).Clamp(1, nil)).Exp())
@@ -219,27 +217,8 @@ func (t *Task) view(p engine.ForwardPass, b Batch) (v view) {
 }
 
 // score scores the tokens of a batch, [2n, L-1]; those of no answer have 0.
-func (t *Task) score(m Model, v view, squares bool) scored {
-	hidden := m.Hidden(v.ids, v.mask)
-	rows, width, size := hidden.Size(0), hidden.Size(1)-1, hidden.Size(2)
-	hidden = hidden.Narrow(1, 0, width).Reshape(rows*width, size)
-	next := v.ids.Narrow(1, 1, width).Reshape(rows * width)
-	var s scored
-	if v.places.Defined() {
-		s = newHead(m, squares).score(hidden.IndexSelect(0, v.places), next.IndexSelect(0, v.places))
-	} else {
-		s = newHead(m, squares).score(hidden, next)
-	}
-	none := v.answers.LogicalNot()
-	for _, f := range []*torch.Tensor{&s.LogProbs, &s.Entropy, &s.MeanLogits, &s.Top1, &s.Squares} {
-		if v.places.Defined() {
-			all := torch.TensorOptions{Device: f.Device()}.Zeros(rows * width)
-			*f = torch.Call("aten::index_copy", all, 0, v.places, *f)[0].View(rows, width)
-		} else {
-			*f = f.View(rows, width).MaskedFill(none, 0)
-		}
-	}
-	return s
+func (t *Task) score(m Model, v view, squares bool) logprob.Scored {
+	return logprob.Score(m, v.ids, v.mask, v.answers, v.places, logprob.Options{Squares: squares})
 }
 
 // sequences are the log probabilities of the answers, [2n].
@@ -267,7 +246,9 @@ func (t *Task) reference(p engine.ForwardPass, v view, noisy bool) (logps torch.
 	}
 	torch.NoGrad(func() {
 		t.options.Reference.Run(func(m Model) {
-			t.place(m, p.Device)
+			if m != t.model {
+				t.place.Move(m, p.Device)
+			}
 			if noisy && m == t.model {
 				nn.SetTraining(m, false)
 				defer nn.SetTraining(m, true)
@@ -278,12 +259,5 @@ func (t *Task) reference(p engine.ForwardPass, v view, noisy bool) (logps torch.
 	return logps
 }
 
-// place moves a separate reference model to the device of the training and into evaluation mode.
-func (t *Task) place(m Model, d torch.Device) {
-	if m == t.model || t.placed != nil && *t.placed == d {
-		return
-	}
-	nn.SetTraining(m, false)
-	nn.ToDevice(m, d)
-	t.placed = &d
-}
+// sum sums the last dimension.
+func sum(t torch.Tensor) torch.Tensor { return t.SumDim([]int64{-1}, false, torch.DefaultDType) }

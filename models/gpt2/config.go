@@ -185,7 +185,7 @@ func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 	}
 	return transformer.Blueprint{
 		ModelType: modelType, Class: "GPT2", LanguageModel: "GPT2LMHeadModel", Prefix: "transformer",
-		HiddenSize: c.HiddenSize, EmbeddingSize: c.HiddenSize,
+		HiddenSize: c.HiddenSize, EmbeddingSize: c.HiddenSize, AbsolutePositions: true,
 		InitializerRange: c.InitializerRange, EOSTokenIDs: c.EOSTokenIDs, PadTokenID: c.PadTokenID,
 		NoWeights: []string{"attn.bias", "attn.masked_bias"},
 		Limits: inputs.Limits{VocabSize: c.VocabSize, MaxLength: c.MaxPositions,

@@ -39,6 +39,7 @@ type Blueprint struct {
 	Logits              Logits                   // of a decoder: applied to the logits
 	EOSTokenIDs         []int64                  // of a decoder: they end a text
 	PadTokenID          *int64                   // of a decoder: pad_token_id, which may be no id; nil: none
+	AbsolutePositions   bool                     // of a decoder: padding in front of a text moves it to other positions
 	Untied              bool                     // the output layer of a language model has its own weight
 	NoWeights           []string                 // suffixes of tensor names in older files that are not weights
 	Rename              func(name string) string // maps other names in files to the model's; nil: there are none

@@ -43,6 +43,7 @@
 //	checks of the arguments         OptionsValidator
 //	floating_point_ops              TokenCounter
 //	a collator's generator          GeneratorOwner
+//	_save_checkpoint                StateOwner, for what the task keeps besides
 //	get_input_embeddings            InputEmbedder, for NEFTune
 //	gradient_checkpointing_enable   GradientCheckpointer
 //	LengthGroupedSampler            data.GroupedByLength with Step.GlobalPermutation

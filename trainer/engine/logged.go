@@ -11,7 +11,8 @@ import (
 
 // TrainingLogger is a [Task] that logs more values during training than the loss, such as an
 // accuracy: what an override of Trainer.log adds in Python. A row of the log has the mean of each
-// value over the micro-batches of all processes since the last row.
+// value over the micro-batches of all processes since the last row. A micro-batch whose value is NaN
+// has none, and the mean leaves it out.
 type TrainingLogger interface {
 	// TrainingLogs returns the names of the values, in the order of [Loss].Logged. They must not
 	// change.
@@ -21,7 +22,7 @@ type TrainingLogger interface {
 // logged are the values of a [TrainingLogger] accumulated since the last report, on the device.
 type logged struct {
 	names []string
-	sums  torch.Tensor // [names+1]: the last is the number of micro-batches
+	sums  torch.Tensor // [2, names]: the sums, and the number of micro-batches in each
 	fresh torch.Tensor // values of a micro-batch not added yet; undefined: none
 }
 
@@ -30,7 +31,7 @@ func (l *logged) begin(names []string, d torch.Device) {
 	l.sums.Free()
 	*l = logged{names: names}
 	if len(names) > 0 {
-		l.sums = torch.TensorOptions{DType: torch.Float64, Device: d}.Zeros(int64(len(names)) + 1).Keep()
+		l.sums = torch.TensorOptions{DType: torch.Float64, Device: d}.Zeros(2, int64(len(names))).Keep()
 	}
 }
 
@@ -51,7 +52,9 @@ func (l *logged) add(w trainer.Window) {
 	if !l.fresh.Defined() {
 		return
 	}
-	numbers := torch.Cat([]torch.Tensor{l.fresh.ToDType(torch.Float64), l.sums.Narrow(0, 0, 1).FullLike(1)}, 0)
+	none := l.fresh.IsNaN()
+	numbers := torch.Stack([]torch.Tensor{l.fresh.ToDType(torch.Float64).MaskedFill(none, 0),
+		none.LogicalNot().ToDType(torch.Float64)}, 0)
 	if w.Share > 0 {
 		numbers = numbers.MulScalar(w.Share)
 	}
@@ -74,11 +77,9 @@ func (s *Step[S, B]) reportLogged(ctx context.Context) (means map[string]trainer
 	err = scoped(func() error {
 		sums := torch.Values[float64](torch.Stack(all, 0).SumDim([]int64{0}, false, torch.DefaultDType))
 		l.sums.Zero_()
-		if count := sums[len(l.names)]; count > 0 {
-			means = map[string]trainer.Mean{}
-			for i, name := range l.names {
-				means[name] = trainer.Mean{Sum: sums[i], Count: count}
-			}
+		means = map[string]trainer.Mean{}
+		for i, name := range l.names {
+			means[name] = trainer.Mean{Sum: sums[i], Count: sums[len(l.names)+i]}
 		}
 		return nil
 	})

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -23,6 +24,7 @@ type numbered struct {
 	layer  *nn.Linear
 	memory int // number of samples that fit into memory; 0: all
 	wrong  bool
+	no     float32 // a batch that begins with it has no square
 }
 
 func newNumbered() *numbered {
@@ -42,7 +44,11 @@ func (n *numbered) Loss(p engine.ForwardPass, b []float32) engine.Loss {
 	x := engine.Input(p, b)
 	mean := x.Mean(torch.DefaultDType)
 	loss := engine.Mean(n.layer.Forward(x.View(-1, 1)).Square().Mean(torch.DefaultDType), len(b))
-	if loss.Logged = torch.Stack([]torch.Tensor{mean, mean.Square()}, 0); n.wrong {
+	square := mean.Square()
+	if b[0] == n.no {
+		square = square.FullLike(math.NaN())
+	}
+	if loss.Logged = torch.Stack([]torch.Tensor{mean, square}, 0); n.wrong {
 		loss.Logged = mean
 	}
 	return loss
@@ -136,6 +142,12 @@ func TestNumbersOfTheTrainingAreLogged(t *testing.T) {
 	}) {
 		require.NoError(t, err, "rank %d", rank)
 	}
+
+	some := newNumbered()
+	some.no = 3
+	got, err = rows(some, options())
+	require.NoError(t, err)
+	assert.Equal(t, [2]float64{4.5, (1.5*1.5 + 5.5*5.5 + 7.5*7.5) / 3}, got[0], "where a micro-batch has no such number")
 
 	wrong := newNumbered()
 	wrong.wrong = true

@@ -215,7 +215,7 @@ func (s *Step[S, B]) loadShards(dir string, o trainer.LoadOptions) error {
 		if err := whole.CheckModel(s.task.Model()); err != nil {
 			return err
 		}
-		return s.restore(dir, o, checkpointed{whole.State, nil, whole.Metadata, whole.Updates, generators, nil, weights})
+		return s.restore(dir, o, checkpointed{whole.State, nil, whole.Metadata, whole.Updates, generators, nil, nil, weights})
 	})
 }
 

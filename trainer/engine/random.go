@@ -143,7 +143,14 @@ func (s *Step[S, B]) Seed(seed uint64, o trainer.SeedOptions) error {
 }
 
 func (s *Step[S, B]) seed(seed uint64, o trainer.SeedOptions) error {
-	if err := torch.Try(func() { torch.ManualSeed(seed) }); err != nil || s.init == nil || o.KeepModel {
+	err := torch.Try(func() { torch.ManualSeed(seed) })
+	if t, ok := s.task.(StateOwner); ok && err == nil && !o.KeepModel {
+		var begin func()
+		if begin, err = t.LoadState(nil); err == nil {
+			begin()
+		}
+	}
+	if err != nil || s.init == nil || o.KeepModel {
 		return err
 	}
 	task, err := callInit(s.init)

@@ -31,7 +31,11 @@ const (
 	generatorName = "rng_state.safetensors"
 	scalerName    = "scaler.json"           // only with amp.FP16
 	gradientsName = "gradients.safetensors" // only for an unfinished window
+	taskName      = "task.safetensors"      // only for a [StateOwner]
 )
+
+// taskState is the name of a [StateOwner]'s state in its file.
+const taskState = "state"
 
 // orderState is the name, beside those of the devices, for the state of the CPU's generator before
 // it gave the order of the current epoch.
@@ -108,6 +112,14 @@ func (s *Step[S, B]) saved(o trainer.SaveOptions) ([]tensorFile, error) {
 	if o.Gradients {
 		files = append(files, tensorFile{gradientsName, s.gradients(), nil})
 	}
+	if t, ok := s.task.(StateOwner); ok {
+		state, err := t.State()
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, tensorFile{taskName, []torch.Named{{Name: taskState,
+			Tensor: torch.FromBytes(state, torch.Uint8, int64(len(state)))}}, nil})
+	}
 	return append(files, tensorFile{generatorName, s.generators(), nil}), nil
 }
 
@@ -178,13 +190,15 @@ func (s *Step[S, B]) Load(dir string, o trainer.LoadOptions) (err error) {
 	state, metadata, fill, optimizerErr := tensorio.Outline(filepath.Join(dir, optimizerName))
 	generators, _, generatorErr := tensorio.Load(filepath.Join(dir, generatorName))
 	gradients, _, gradientErr := tensorio.Load(filepath.Join(dir, gradientsName))
+	own, _, ownErr := tensorio.Load(filepath.Join(dir, taskName))
 	random, randomErr := s.pythonRandom(dir)
 	defer func() {
+		tensorio.Free(own)
 		tensorio.Free(state)
 		tensorio.Free(generators)
 		tensorio.Free(gradients)
 	}()
-	err = errors.Join(optimizerErr, generatorErr, ifThere(gradientErr), randomErr)
+	err = errors.Join(optimizerErr, generatorErr, ifThere(gradientErr), ifThere(ownErr), randomErr)
 	_, unreadable := metadataOf(filepath.Join(dir, s.weightsName()))
 	err = errors.Join(err, unreadable)
 	for _, name := range []string{averagesName, trainedName} {
@@ -201,7 +215,7 @@ func (s *Step[S, B]) Load(dir string, o trainer.LoadOptions) (err error) {
 	}
 	err = try(func() error {
 		weights := func() error { return s.loadWeights(dir, true) }
-		return s.restore(dir, o, checkpointed{state, fill, metadata, updates, generators, gradients, weights})
+		return s.restore(dir, o, checkpointed{state, fill, metadata, updates, generators, gradients, own, weights})
 	})
 	if err == nil {
 		s.python = random
@@ -235,6 +249,7 @@ type checkpointed struct {
 	updates    int
 	generators []torch.Named
 	gradients  []torch.Named // of an unfinished window
+	task       []torch.Named // the state of a StateOwner
 	weights    func() error  // loads the weights
 }
 
@@ -246,6 +261,10 @@ func (s *Step[S, B]) restore(dir string, o trainer.LoadOptions, c checkpointed) 
 	params, err := s.checkGradients(c.gradients)
 	if err != nil {
 		return err
+	}
+	putTask, err := s.checkTaskState(c.task)
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(dir, taskName), err)
 	}
 	if err := s.loadScaler(dir); err != nil {
 		return err
@@ -269,6 +288,7 @@ func (s *Step[S, B]) restore(dir string, o trainer.LoadOptions, c checkpointed) 
 	if err := c.weights(); err != nil {
 		return err
 	}
+	putTask()
 	s.graphs.forget()
 	s.zeroGrad()
 	for i, p := range params {
@@ -279,6 +299,19 @@ func (s *Step[S, B]) restore(dir string, o trainer.LoadOptions, c checkpointed) 
 	}
 	s.putGenerators(c.generators)
 	return nil
+}
+
+// checkTaskState checks the state of a StateOwner and returns a function that restores it.
+func (s *Step[S, B]) checkTaskState(state []torch.Named) (put func(), err error) {
+	t, ok := s.task.(StateOwner)
+	if !ok {
+		return func() {}, nil
+	}
+	if len(state) != 1 || state[0].Name != taskState || state[0].Tensor.DType() != torch.Uint8 {
+		return nil, fmt.Errorf("the state of %T is missing: the checkpoint was made by another task, and the run cannot "+
+			"continue bit for bit", s.task)
+	}
+	return t.LoadState(state[0].Tensor.Bytes())
 }
 
 // putGenerators restores the states of generators, which have been checked.

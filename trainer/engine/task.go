@@ -14,7 +14,8 @@ import (
 // implement: [Predictor] exposes the model's outputs, [Observer] and [Evaluator] compute metrics
 // from them, [TrainingStepper] replaces the training step, [LossObserver] sees every loss,
 // [TrainingLogger] logs more than the loss, [ItemCounter], [LabelCounter] and [TokenCounter]
-// count, [Configurer] writes config.json, and [Recycler] reuses the memory of batches.
+// count, [StateOwner] keeps a state in checkpoints, [Configurer] writes config.json, and [Recycler]
+// reuses the memory of batches.
 type Task[S, B any] interface {
 	// Model returns a pointer to the struct that holds the parameters, as package nn finds them.
 	Model() any
@@ -99,6 +100,16 @@ type GeneratorOwner interface {
 	Generators() map[string]*torch.Generator
 }
 
+// StateOwner is a [Task] with a state that lasts longer than a micro-batch, besides the weights and
+// the random numbers. A checkpoint holds it, so that a resumed run continues bit for bit. Such a
+// task is for one process.
+type StateOwner interface {
+	State() ([]byte, error)
+	// LoadState checks a state that State returned, and returns a function that continues with it.
+	// A run that begins passes nil, which stands for the state at its beginning.
+	LoadState(state []byte) (put func(), err error)
+}
+
 // Recycler is a [Task] whose Collate makes batches in the memory of earlier, already trained
 // batches; see [trainer.Recycler]. [data.Buffers] keeps that memory.
 type Recycler[B any] interface {
@@ -135,6 +146,8 @@ type ForwardPass struct {
 	// Part says that the batch is a part of one that did not fit into memory; see the trainer's
 	// DivideOnOutOfMemory.
 	Part bool
+	// WindowLen is the number of micro-batches in the accumulation window; 0 in an evaluation.
+	WindowLen int
 
 	precision amp.Precision
 	staged    *staged       // nil: inputs are sent immediately

@@ -84,6 +84,13 @@ func (s *Step[S, B]) pass(items int64) ForwardPass {
 	return ForwardPass{Device: s.options.Device, Items: items, precision: s.options.Precision, arrivals: &s.arrivals}
 }
 
+// trainingPass is the pass of a micro-batch.
+func (s *Step[S, B]) trainingPass(w trainer.Window) ForwardPass {
+	p := s.pass(w.Items)
+	p.Part, p.WindowLen = w.Share > 0, w.Len
+	return p
+}
+
 // Train adds the gradient of one micro-batch.
 func (s *Step[S, B]) Train(ctx context.Context, b B, w trainer.Window) error {
 	if err := s.beforeForward(ctx, w); err != nil {

@@ -1,11 +1,20 @@
-package dpo
+// Package logprob computes the log probabilities of tokens as TRL does, without the logits of a
+// whole batch in memory.
+package logprob
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/torch"
 )
+
+// Options says what is computed.
+type Options struct {
+	Squares     bool    // Scored.Squares is wanted
+	Temperature float64 // divides the logits; zero: 1
+}
 
 // head computes the log probabilities of tokens from hidden states, and the other logged numbers,
 // without the logits of a whole batch in memory: ChunkedLogProbFunction of TRL, with its bits. The
@@ -13,19 +22,20 @@ import (
 type head struct {
 	weight, bias torch.Tensor // [V, hidden] and [V]; the bias may be undefined
 	logits       transformer.Logits
-	squares      bool  // Squares is wanted
-	tokens       int64 // this many at a time
-	words        int64 // of the vocabulary, at a time
+	squares      bool    // Squares is wanted
+	inverse      float64 // of the temperature
+	tokens       int64   // this many at a time
+	words        int64   // of the vocabulary, at a time
 }
 
 // newHead is a head with TRL's tiles.
-func newHead(m Model, squares bool) head {
+func newHead(m Model, o Options) head {
 	out := m.OutputEmbeddings()
-	return head{out.Weight, out.Bias, m.Logits(), squares, 4096, 32768}
+	return head{out.Weight, out.Bias, m.Logits(), o.Squares, 1 / cmp.Or(o.Temperature, 1), 4096, 32768}
 }
 
-// scored contains numbers for each token, [N] of float32. Only LogProbs have a history.
-type scored struct {
+// Scored contains numbers for each token, [N] of float32. Only LogProbs have a history.
+type Scored struct {
 	LogProbs, Entropy, MeanLogits torch.Tensor
 	Top1                          torch.Tensor // 1 where the token is the most probable one
 	Squares                       torch.Tensor // the logarithm of the sum of the squares of all probabilities
@@ -69,7 +79,6 @@ func (r running) add(z, targets torch.Tensor, first int64, squares bool) {
 	r.target.Copy_(torch.Where(here, own, r.target))
 }
 
-// sum is that of each row.
 // sum sums the last dimension.
 func sum(t torch.Tensor) torch.Tensor { return t.SumDim([]int64{-1}, false, torch.DefaultDType) }
 
@@ -78,8 +87,34 @@ func arange(t torch.Tensor, first, n int64) torch.Tensor {
 	return torch.TensorOptions{DType: torch.Int64, Device: t.Device()}.Arange(first, first+n, 1)
 }
 
+// Score scores the tokens that follow those of a batch, [B, L] with a mask, as [B, L-1]. Those that
+// answers, [B, L-1] of booleans, leaves out have 0. Places are the indices of the others in
+// answers, flattened: only they are scored then. If it is undefined, all are, as TRL does on a CPU.
+func Score(m Model, ids, mask, answers, places torch.Tensor, o Options) Scored {
+	hidden := m.Hidden(ids, mask)
+	rows, width, size := hidden.Size(0), hidden.Size(1)-1, hidden.Size(2)
+	hidden = hidden.Narrow(1, 0, width).Reshape(rows*width, size)
+	next := ids.Narrow(1, 1, width).Reshape(rows * width)
+	var s Scored
+	if places.Defined() {
+		s = newHead(m, o).score(hidden.IndexSelect(0, places), next.IndexSelect(0, places))
+	} else {
+		s = newHead(m, o).score(hidden, next)
+	}
+	none := answers.LogicalNot()
+	for _, f := range []*torch.Tensor{&s.LogProbs, &s.Entropy, &s.MeanLogits, &s.Top1, &s.Squares} {
+		if places.Defined() {
+			all := torch.TensorOptions{Device: f.Device()}.Zeros(rows * width)
+			*f = torch.Call("aten::index_copy", all, 0, places, *f)[0].View(rows, width)
+		} else {
+			*f = f.View(rows, width).MaskedFill(none, 0)
+		}
+	}
+	return s
+}
+
 // score scores tokens, [N], given the hidden states in front of them, [N, hidden].
-func (h head) score(hidden, tokens torch.Tensor) scored {
+func (h head) score(hidden, tokens torch.Tensor) Scored {
 	var compute torch.DType // of the products: that of the hidden states, or of autocast
 	f := torch.Function{
 		Forward: func(in []torch.Tensor) []torch.Tensor {
@@ -107,7 +142,7 @@ func (h head) score(hidden, tokens torch.Tensor) scored {
 		},
 	}
 	out := f.Apply(hidden, h.weight, h.bias, tokens)
-	return scored{out[0], out[1].Detach(), out[2].Detach(), out[3].Detach(), out[4].Detach()}
+	return Scored{out[0], out[1].Detach(), out[2].Detach(), out[3].Detach(), out[4].Detach()}
 }
 
 // backward returns the gradients of hidden states, weight and bias, which are added up in float32.
@@ -170,8 +205,8 @@ func (h head) project(hidden torch.Tensor, word, words int64, compute torch.DTyp
 	return tile
 }
 
-// transform is [transformer.Logits] of a tile in float32, and what it does to gradients. Where
-// logits are divided they are multiplied by the inverse, as in TRL.
+// transform is [transformer.Logits] of a tile in float32, divided by the temperature, and what that
+// does to gradients. Where logits are divided they are multiplied by the inverse, as in TRL.
 func (h head) transform(tile torch.Tensor) (z torch.Tensor, slope func(g torch.Tensor) torch.Tensor) {
 	z = tile.ToDType(torch.Float32)
 	slope = func(g torch.Tensor) torch.Tensor { return g }
@@ -185,5 +220,9 @@ func (h head) transform(tile torch.Tensor) (z torch.Tensor, slope func(g torch.T
 		z = z.MulScalar(scale)
 		slope = func(g torch.Tensor) torch.Tensor { return g.MulScalar(scale) }
 	}
-	return z, slope
+	if h.inverse == 1 {
+		return z, slope
+	}
+	inner := slope
+	return z.MulScalar(h.inverse), func(g torch.Tensor) torch.Tensor { return inner(g.MulScalar(h.inverse)) }
 }

@@ -1,0 +1,57 @@
+// Package grpo is the task of learning from rewards: group relative policy optimization,
+// GRPOTrainer of TRL 1.16. A [Sample] is a prompt. The model completes each prompt several times,
+// functions in Go score the completions, and the model learns to make those more probable that are
+// better than the others of their prompt.
+//
+// Package auto makes samples, the reference and the task:
+//
+//	lm, err := auto.CausalLM(ctx, "HuggingFaceTB/SmolLM2-135M-Instruct", auto.Options{})
+//	short := func(c grpo.Completions) (rewards []float64, err error) {
+//		for _, text := range c.Texts {
+//			rewards = append(rewards, -float64(len(text)))
+//		}
+//		return rewards, nil
+//	}
+//	task, err := lm.GRPOTask(grpo.TaskOptions{Rewards: []grpo.Reward{{Name: "short", Func: short}}})
+//	step, err := engine.New(task, engine.Options{Optimizer: optim.AdamW{LR: 1e-6}})
+//	t, err := trainer.New(step, trainer.Options{BatchSize: 4, Order: task.Order(4, 42)})
+//	result, err := t.Fit(ctx, data.Map(data.Slice[string](prompts), lm.EncodePrompt), nil)
+//
+// # Batches
+//
+// The trainer counts prompts. Each batch of the loader is completed at once: BatchSize 4 and
+// NumGenerations 8 make 32 completions, TRL's generation_batch_size. They are shuffled and spread
+// over StepsPerGeneration micro-batches, and all of that is done NumIterations times. So
+//
+//	per_device_train_batch_size = BatchSize · NumGenerations / StepsPerGeneration
+//
+// The batch comes again for each of these micro-batches, which [Task.Order] sees to. TRL spreads
+// completions over the micro-batches of one update unless it is told otherwise: for that,
+// StepsPerGeneration is trainer.Options.Accumulate.
+//
+// A checkpoint holds the completions that have not been learned yet, so that a run continues bit
+// for bit. Log probabilities under the model that has generated are kept only if the model changes
+// before all completions are learned.
+//
+// # What is logged
+//
+// Besides the loss, a row of the log has the following, under TRL's names: for each, the mean over
+// the micro-batches since the last row. What is said of completions is said of all that were
+// generated together with those of the micro-batch.
+//
+//	reward, reward_std                 of the completions; the sum of the rewards by their weights
+//	rewards/NAME/mean, rewards/NAME/std  of a reward function, where it applies
+//	frac_reward_zero_std               the share of completions of prompts whose rewards are all equal
+//	completions/mean_length, min_length, max_length  in tokens
+//	completions/clipped_ratio          the share that no token has ended
+//	completions/mean_terminated_length, min_terminated_length, max_terminated_length  of the others
+//	entropy                            of the distribution of the next token
+//	kl                                 the divergence from the reference, if Beta is not 0
+//	clip_ratio/low_mean, high_mean, region_mean, low_min, high_max  the share of clipped tokens
+//	cispo_clip_ratio                   the same for CISPO
+//	vespo/phi_seq_mean                 the mean weight, for VESPO
+//
+// A reward function that applies to no completion has no number. An evaluation has the numbers
+// above, except those of clipping, over all of its completions or tokens; TRL has the means over
+// its batches.
+package grpo

@@ -1,0 +1,161 @@
+package grpo
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Reward is a function that scores completions. With several, a completion's reward is the sum of
+// theirs by their weights.
+type Reward struct {
+	Name   string   // in the log: rewards/NAME/mean
+	Weight *float64 // nil: 1; 0: the reward is only logged
+	// Func returns a finite number for each completion. NaN says that the function does not apply to it,
+	// such as one for mathematics to a translation: it then counts for nothing there. A completion
+	// to which no function applies is not learned. An error ends the run. Func is called by the
+	// goroutine that trains, which waits for it.
+	Func func(c Completions) ([]float64, error)
+}
+
+// Completions are what a reward function scores. Those of the same prompt are next to each other.
+type Completions struct {
+	Samples []Sample  // the sample that each completes
+	Texts   []string  // the completions without special tokens; nil: the model has no tokenizer
+	IDs     [][]int64 // their tokens; the last ends the text, unless it was cut off
+	// Evaluation says that they come from an evaluation.
+	Evaluation bool
+}
+
+// ScaleRewards says what advantages are divided by: scale_rewards of GRPOConfig.
+type ScaleRewards string
+
+// What advantages are divided by.
+const (
+	ScaleGroup ScaleRewards = "group" // the standard deviation of the rewards of a prompt
+	ScaleBatch ScaleRewards = "batch" // that of all rewards that are generated together
+	ScaleNone  ScaleRewards = "none"  // nothing
+)
+
+// Aggregation says how several rewards are combined: multi_objective_aggregation of GRPOConfig.
+type Aggregation string
+
+// How several rewards are combined.
+const (
+	SumThenNormalize Aggregation = "sum_then_normalize" // their sum is compared within a prompt
+	// NormalizeThenSum compares each within a prompt first, and the sum with all that is generated
+	// together: GDPO. ScaleRewards has no effect then.
+	NormalizeThenSum Aggregation = "normalize_then_sum"
+)
+
+// checkRewards fills in weights and refuses what cannot be logged.
+func checkRewards(rewards []Reward) ([]Reward, error) {
+	if len(rewards) == 0 {
+		return nil, errors.New("grpo: TaskOptions.Rewards is empty; want at least one reward function")
+	}
+	rewards = slices.Clone(rewards)
+	for i, r := range rewards {
+		same := func(o Reward) bool { return o.Name == r.Name }
+		switch {
+		case r.Name == "" || r.Func == nil || slices.ContainsFunc(rewards[:i], same):
+			return nil, fmt.Errorf("grpo: TaskOptions.Rewards[%d] has the name %q; want a Func and a name that no other has",
+				i, r.Name)
+		case r.Weight != nil && (math.IsNaN(*r.Weight) || math.IsInf(*r.Weight, 0)):
+			return nil, fmt.Errorf("grpo: TaskOptions.Rewards[%d].Weight is %g; want a finite number", i, *r.Weight)
+		}
+		rewards[i].Weight = cmp.Or(r.Weight, new(1.0))
+	}
+	return rewards, nil
+}
+
+// score asks all reward functions, [N, functions] of float32 on the CPU.
+func (t *Task) score(c Completions) torch.Tensor {
+	n, functions := len(c.IDs), len(t.options.Rewards)
+	values := make([]float32, n*functions)
+	for i, r := range t.options.Rewards {
+		got, err := r.Func(c)
+		if err == nil && len(got) != n {
+			err = fmt.Errorf("it returned %d rewards for %d completions; want one for each", len(got), n)
+		}
+		if k := slices.IndexFunc(got, func(v float64) bool { return math.IsInf(float64(float32(v)), 0) }); k >= 0 {
+			err = fmt.Errorf("it returned %g for completion %d; want a finite number, or NaN where it does not apply", got[k], k)
+		}
+		if err != nil {
+			panic(torch.Errorf("grpo.Task", torch.ErrValue, "the reward function %q: %v", r.Name, err))
+		}
+		for k, v := range got {
+			values[k*functions+i] = float32(v)
+		}
+	}
+	return torch.From(values, int64(n), int64(functions))
+}
+
+// judged is what rewards come to.
+type judged struct {
+	rewards    torch.Tensor // [N]; NaN where no function applies
+	advantages torch.Tensor // [N]
+	zeroStd    float64      // the share of completions whose advantages say nothing: frac_reward_zero_std
+}
+
+// judge compares the rewards of completions, [N, functions], with those of the same prompt, g each.
+func (o TaskOptions) judge(perFunc torch.Tensor, g int) (j judged) {
+	n, functions := perFunc.Size(0), perFunc.Size(1)
+	weights := make([]float32, functions)
+	for i, r := range o.Rewards {
+		weights[i] = float32(*r.Weight)
+	}
+	unscorable := perFunc.IsNaN().AllDim(1, false)
+	weighted := func(t torch.Tensor) torch.Tensor {
+		total := t.Mul(torch.From(weights, 1, functions)).NanSum([]int64{1}, false, torch.DefaultDType)
+		return total.MaskedFill(unscorable, math.NaN())
+	}
+	mean := func(t torch.Tensor, dim []int64) torch.Tensor { return t.NanMean(dim, true, torch.DefaultDType) }
+	j.rewards = weighted(perFunc)
+	one := []int64{1}
+	var std torch.Tensor
+	if o.MultiObjectiveAggregation == NormalizeThenSum {
+		groups := perFunc.View(-1, int64(g), functions)
+		each := groups.Sub(mean(groups, one)).Div(nanStd(groups, one).AddScalar(1e-4)).View(-1, functions)
+		total := weighted(each)
+		std = nanStd(total, nil).Expand(n)
+		j.advantages = total.Sub(mean(total, nil)).Div(std.AddScalar(1e-4))
+	} else {
+		groups := j.rewards.View(-1, int64(g))
+		repeated := func(t torch.Tensor) torch.Tensor { return t.View(-1).RepeatInterleave(int64(g), new(int64(0))) }
+		if std = nanStd(j.rewards, nil).Expand(n); o.ScaleRewards != ScaleBatch {
+			std = repeated(nanStd(groups, one))
+		}
+		j.advantages = j.rewards.Sub(repeated(mean(groups, one)))
+		if o.ScaleRewards != ScaleNone {
+			j.advantages = j.advantages.Div(std.AddScalar(1e-4))
+		}
+	}
+	j.zeroStd = std.IsClose(std.ZerosLike(), 1e-5, 1e-8, false).ToDType(torch.Float32).Mean(torch.DefaultDType).Item()
+	j.advantages = j.advantages.NanToNum(new(0.0), nil, nil)
+	return j
+}
+
+// nanStd is the standard deviation without NaN over dimensions that stay, nil for all: nanstd of
+// TRL. Of a single number there, it is 0.
+func nanStd(t torch.Tensor, dim []int64) torch.Tensor {
+	numbers := t.Numel()
+	if dim != nil {
+		numbers = t.Size(dim[0])
+	}
+	mean := t.NanMean(dim, true, torch.DefaultDType)
+	if numbers == 1 {
+		return mean.ZerosLike()
+	}
+	variance := t.Sub(mean).Square().NanMean(dim, true, torch.DefaultDType)
+	there := t.IsNaN().LogicalNot().ToDType(torch.Int64)
+	count := there.Sum(torch.DefaultDType)
+	if dim != nil {
+		count = there.SumDim(dim, true, torch.DefaultDType)
+	}
+	correction := count.Div(count.SubScalar(1)).MaskedFill(count.LeScalar(1), math.NaN())
+	return variance.Mul(correction).Sqrt()
+}

@@ -1,0 +1,282 @@
+package grpo
+
+import (
+	"bytes"
+	"encoding/gob"
+	"fmt"
+	"slices"
+
+	"github.com/gotrainer/gotrainer/models/dpo"
+	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/internal/logprob"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+)
+
+// rollout is a completion with what is known of it when it has been generated.
+type rollout struct {
+	Prompt, Completion []int64
+	Masked             bool // it is not learned, since it was cut off
+	Advantage          float32
+	Old, Ref           []float32 // log probabilities of its tokens, then and of the reference; nil: not needed
+}
+
+// generation is all that is generated at a time.
+type generation struct {
+	Prompts          [][]int64
+	Rollouts         []rollout
+	Longest          int       // tokens of the longest prompt
+	LongestAnswer    int       // tokens of the longest completion
+	Items            int64     // tokens that are learned
+	Stats            []float64 // what is logged of it: Task.generationLogs
+	perFunc, rewards []float64 // of functions, [N, functions], and in all, [N]; not needed later
+}
+
+// generate has the model complete prompts, n times each, and judges the completions. Log
+// probabilities are computed in so many parts.
+func (t *Task) generate(p engine.ForwardPass, samples []Sample, n, parts int) (g generation, c Completions) {
+	for _, s := range samples {
+		g.Prompts = append(g.Prompts, s.PromptIDs)
+	}
+	c.Evaluation = p.WindowLen == 0
+	t.undisturbed(func() {
+		var err error
+		if c.IDs, err = t.options.Generate(p, g.Prompts, n); err == nil {
+			err = t.checkCompletions(c.IDs, len(samples)*n)
+		}
+		if err != nil {
+			panic(torch.Errorf("grpo.Task", torch.ErrValue, "completions: %v", err))
+		}
+	})
+	truncated, lengths := make([]bool, len(c.IDs)), make([]int, len(c.IDs))
+	for i, ids := range c.IDs {
+		s := samples[i/n]
+		c.Samples = append(c.Samples, s)
+		if t.options.Decode != nil {
+			c.Texts = append(c.Texts, t.options.Decode(ids))
+		}
+		truncated[i], lengths[i] = t.truncated(ids), len(ids)
+		r := rollout{Prompt: s.PromptIDs, Completion: ids, Masked: t.options.MaskTruncatedCompletions && truncated[i]}
+		if !r.Masked {
+			g.Items += int64(len(ids))
+		}
+		g.Rollouts = append(g.Rollouts, r)
+		g.Longest, g.LongestAnswer = max(g.Longest, len(s.PromptIDs)), max(g.LongestAnswer, len(ids))
+	}
+	t.scoreBefore(p, &g, parts)
+	torch.NoGrad(func() {
+		torch.Scope(func() {
+			perFunc := t.score(c)
+			j := t.options.judge(perFunc, n)
+			for i, a := range torch.Values[float32](j.advantages) {
+				g.Rollouts[i].Advantage = a
+			}
+			g.Stats = t.generationStats(lengths, truncated, perFunc, j)
+			g.perFunc = torch.Values[float64](perFunc.ToDType(torch.Float64).View(-1))
+			g.rewards = torch.Values[float64](j.rewards.ToDType(torch.Float64))
+		})
+	})
+	return g, c
+}
+
+// truncated tells whether no token has ended a completion.
+func (t *Task) truncated(ids []int64) bool { return !slices.Contains(t.ends, ids[len(ids)-1]) }
+
+// checkCompletions refuses what the model cannot have generated.
+func (t *Task) checkCompletions(completions [][]int64, want int) error {
+	if len(completions) != want {
+		return fmt.Errorf("TaskOptions.Generate returned %d; want %d, for each prompt NumGenerations of them",
+			len(completions), want)
+	}
+	for i, ids := range completions {
+		if len(ids) == 0 || len(ids) > t.options.MaxCompletionLength {
+			return fmt.Errorf("TaskOptions.Generate returned %d tokens in completion %d; want 1 to %d", len(ids), i,
+				t.options.MaxCompletionLength)
+		}
+		for _, id := range ids {
+			if id < 0 || id >= t.limits.VocabSize {
+				return fmt.Errorf("TaskOptions.Generate returned the token %d in completion %d; want an id of the vocabulary "+
+					"of %d", id, i, t.limits.VocabSize)
+			}
+		}
+	}
+	return nil
+}
+
+// undisturbed runs f without gradients and with the model in evaluation mode, so that no dropout
+// changes what it says.
+func (t *Task) undisturbed(f func()) {
+	torch.NoGrad(func() { nn.Evaluating(t.model, func() { torch.Scope(f) }) })
+}
+
+// scoreBefore computes the log probabilities that the loss compares with: those of the model as it
+// is now, if it will have changed before all is learned, and those of the reference.
+func (t *Task) scoreBefore(p engine.ForwardPass, g *generation, parts int) {
+	old := p.WindowLen > 0 && p.WindowLen%t.every() != 0
+	if !old && t.options.Beta == 0 {
+		return
+	}
+	n := len(g.Rollouts) / parts
+	t.undisturbed(func() {
+		for part := range slices.Chunk(g.Rollouts, n) {
+			v := t.view(p, g, part)
+			put := func(m dpo.Model, into func(r *rollout) *[]float32) {
+				values := torch.Values[float32](t.scored(m, v).LogProbs.ToDType(torch.Float32))
+				for i := range part {
+					*into(&part[i]) = slices.Clone(values[i*g.LongestAnswer:][:len(part[i].Completion)])
+				}
+			}
+			if old {
+				put(t.model, func(r *rollout) *[]float32 { return &r.Old })
+			}
+			if t.options.Beta != 0 {
+				t.options.Reference.Run(func(m dpo.Model) {
+					if m != dpo.Model(t.model) {
+						t.place.Move(m, p.Device)
+					}
+					put(m, func(r *rollout) *[]float32 { return &r.Ref })
+				})
+			}
+		}
+	})
+}
+
+// view is some rollouts on the device of a pass: n rows of a prompt with its completion.
+type view struct {
+	ids, mask torch.Tensor // [n, L]; the mask is undefined if nothing is padded
+	answers   torch.Tensor // [n, L-1]: whether the next token is learned
+	places    torch.Tensor // where answers has them, if only they are scored
+	at        torch.Tensor // [n, C]: where answers has each token of a completion; undefined: the last C
+	counts    torch.Tensor // [n, C] of float32: 1 for tokens that are learned
+	width     int64        // C
+}
+
+// view lays out rollouts as TRL does, with the prompts padded on the left and the completions on the
+// right. A model with absolute positions would take prompts elsewhere than where it generated:
+// there a completion follows its prompt, and both are padded on the right.
+func (t *Task) view(p engine.ForwardPass, g *generation, list []rollout) (v view) {
+	n, answer := len(list), g.LongestAnswer
+	width := g.Longest + answer
+	ids, mask := slices.Repeat([]int64{t.limits.PadTokenID}, n*width), make([]bool, n*width)
+	answers, counts := make([]bool, 0, n*(width-1)), make([]bool, n*answer)
+	var places, at []int64
+	padded := false
+	for i, r := range list {
+		begin := g.Longest // of the completion
+		if t.model.AbsolutePositions() {
+			begin = len(r.Prompt)
+		}
+		row := mask[i*width:][:width]
+		copy(ids[i*width+begin-len(r.Prompt):], r.Prompt)
+		copy(ids[i*width+begin:], r.Completion)
+		learned := make([]bool, width-1)
+		for k := range row {
+			row[k] = k >= begin-len(r.Prompt) && k < begin || k >= begin && k < begin+len(r.Completion) && !r.Masked
+			padded = padded || !row[k]
+			if row[k] && k >= begin {
+				learned[k-1], counts[i*answer+k-begin] = true, true
+				places = append(places, int64(i*(width-1)+k-1))
+			}
+		}
+		answers = append(answers, learned...)
+		for k := range answer {
+			at = append(at, int64(begin-1+k))
+		}
+	}
+	rows, columns := int64(n), int64(width)
+	v.width = int64(answer)
+	v.ids = engine.Input(p, ids, rows, columns)
+	if padded {
+		v.mask = engine.Input(p, mask, rows, columns)
+	}
+	v.answers = engine.Input(p, answers, rows, columns-1)
+	v.counts = engine.Input(p, counts, rows, v.width).ToDType(torch.Float32)
+	if t.compact || p.Device.IsCUDA() {
+		v.places = engine.Input(p, places, int64(len(places)))
+	}
+	if t.model.AbsolutePositions() {
+		v.at = engine.Input(p, at, rows, v.width)
+	}
+	return v
+}
+
+// scored are the log probabilities and entropies of completions, [n, C].
+func (t *Task) scored(m dpo.Model, v view) logprob.Scored {
+	s := logprob.Score(m, v.ids, v.mask, v.answers, v.places, logprob.Options{Temperature: t.options.Temperature})
+	for _, f := range []*torch.Tensor{&s.LogProbs, &s.Entropy} {
+		if v.at.Defined() {
+			*f = f.Gather(1, v.at)
+		} else {
+			*f = f.Narrow(1, f.Size(1)-v.width, v.width)
+		}
+	}
+	return s
+}
+
+// shuffled draws an order from the CPU's generator: shuffle_sequence_dict of TRL.
+func shuffled(list []rollout) []rollout {
+	order := torch.TensorOptions{DType: torch.Int64}.RandPerm(int64(len(list)))
+	moved := make([]rollout, 0, len(list))
+	for _, i := range torch.Values[int64](order) {
+		moved = append(moved, list[i])
+	}
+	return moved
+}
+
+// progress is where a run stands: what a checkpoint holds.
+type progress struct {
+	Step       int        // micro-batches so far
+	Generation generation // what they have begun to learn; empty: nothing
+}
+
+// State returns what is left to be learned of the last completions: engine.StateOwner.
+func (t *Task) State() ([]byte, error) {
+	state := t.progress
+	if state.Step%t.every() == 0 {
+		state.Generation = generation{}
+	}
+	var b bytes.Buffer
+	if err := gob.NewEncoder(&b).Encode(state); err != nil {
+		return nil, fmt.Errorf("grpo: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// LoadState continues with a state that State returned: engine.StateOwner.
+func (t *Task) LoadState(state []byte) (put func(), err error) {
+	var loaded progress
+	if state != nil {
+		if err := gob.NewDecoder(bytes.NewReader(state)).Decode(&loaded); err != nil {
+			return nil, fmt.Errorf("grpo: the state of the task: %w", err)
+		}
+		if err := t.checkState(loaded); err != nil {
+			return nil, fmt.Errorf("grpo: the state of the task: %w", err)
+		}
+	}
+	return func() { t.progress = loaded }, nil
+}
+
+// checkState refuses completions of another task.
+func (t *Task) checkState(s progress) error {
+	g := s.Generation
+	n := len(g.Rollouts)
+	if s.Step < 0 || (s.Step%t.every() != 0) != (n > 0) || n != len(g.Prompts)*t.options.NumGenerations ||
+		n%t.options.StepsPerGeneration != 0 || n > 0 && len(g.Stats) != len(t.generationLogs()) {
+		return fmt.Errorf("after %d micro-batches it has %d completions of %d prompts, which do not go with NumGenerations "+
+			"%d, StepsPerGeneration %d, NumIterations %d and the reward functions; want the options that the checkpoint was "+
+			"made with", s.Step, n, len(g.Prompts), t.options.NumGenerations, t.options.StepsPerGeneration,
+			t.options.NumIterations)
+	}
+	for _, r := range g.Rollouts {
+		if t.checkCompletions([][]int64{r.Completion}, 1) != nil ||
+			t.limits.Fault(inputs.Text{InputIDs: r.Prompt}) != "" || len(r.Prompt) > g.Longest ||
+			len(r.Completion) > g.LongestAnswer || g.Longest+g.LongestAnswer > int(t.limits.MaxLength) ||
+			r.Old != nil && len(r.Old) != len(r.Completion) || (t.options.Beta != 0) != (r.Ref != nil) ||
+			r.Ref != nil && len(r.Ref) != len(r.Completion) {
+			return fmt.Errorf("a completion of %d tokens after a prompt of %d does not fit: want the model and the options "+
+				"that the checkpoint was made with", len(r.Completion), len(r.Prompt))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,269 @@
+package grpo
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/gotrainer/gotrainer/models/dpo"
+	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/internal/logprob"
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+)
+
+// Model is a decoder in two parts, so that log probabilities can be computed without the logits of
+// a whole batch in memory. The decoders of package auto are such models.
+type Model interface {
+	dpo.Model
+	// AbsolutePositions says that padding in front of a text moves it to other positions, as
+	// learned positions do (GPT-2).
+	AbsolutePositions() bool
+}
+
+// TaskOptions configures [NewTask]. The zero value of a field is the default of TRL's GRPOConfig.
+type TaskOptions struct {
+	LossOptions
+	Rewards []Reward // required
+
+	// NumGenerations is how many completions of each prompt are generated and compared; zero: 8; at
+	// least 2. NumGenerationsEval is that of evaluations; zero: NumGenerations.
+	NumGenerations, NumGenerationsEval int
+	// StepsPerGeneration is over how many micro-batches the completions of a batch of the loader
+	// are spread, in a random order. A micro-batch so has
+	// BatchSize·NumGenerations/StepsPerGeneration completions, where BatchSize is that of
+	// trainer.Options, in prompts. Zero: 1; TRL's default is the number of micro-batches of an
+	// update.
+	StepsPerGeneration int
+	// NumIterations is how often all of them are learned; zero: 1.
+	NumIterations int
+
+	// MaxCompletionLength is the most tokens of a completion; zero: 512.
+	MaxCompletionLength int
+	// Temperature divides the logits, also those that are trained; zero: 1.
+	Temperature       float64
+	TopP              float64 // see auto.Generation; zero: 1
+	TopK              int     // zero: all tokens
+	MinP              float64 // zero: none
+	RepetitionPenalty float64 // zero: 1
+
+	ScaleRewards              ScaleRewards // empty: ScaleGroup
+	MultiObjectiveAggregation Aggregation  // empty: SumThenNormalize
+	// MaskTruncatedCompletions leaves completions that no token has ended out of the loss.
+	MaskTruncatedCompletions bool
+	// DisableDropout removes the model's dropout. Otherwise it acts in the passes that are
+	// learned from. Completions are always generated without it.
+	DisableDropout bool
+
+	// Reference is what Beta holds the model to. If its Run is nil and Beta is not 0, package auto
+	// sets it.
+	Reference dpo.Reference
+	// Generate completes each prompt n times and returns the completions of the first prompt, then
+	// those of the second. It is called without gradients and with the model in evaluation mode.
+	// Nil: package auto sets it to the model's own generation with the settings above.
+	Generate func(p engine.ForwardPass, prompts [][]int64, n int) ([][]int64, error)
+	// Decode makes a text of a completion for reward functions. Nil: package auto sets it if the
+	// model has a tokenizer.
+	Decode func(ids []int64) string
+	// EOSTokenIDs end a completion; nil: package auto sets them to those of the tokenizer and of
+	// the model.
+	EOSTokenIDs []int64
+
+	// LogCompletions gets a line of JSON for each completion of the training: prompt, completion,
+	// rewards and advantage. Nil: none.
+	LogCompletions io.Writer
+}
+
+// Task ties a model to prompts and rewards. It belongs to one run at a time, on one process. An
+// evaluation generates completions too; see "What is logged" above.
+type Task struct {
+	engine.Observations[group]
+	model   Model
+	limits  inputs.Limits
+	options TaskOptions
+	ends    []int64 // tokens behind which a completion is not truncated
+
+	progress progress
+	compact  bool          // only the tokens of completions are scored; false: on a CPU all, as in TRL
+	place    logprob.Place // of a reference that is a model of its own
+}
+
+var (
+	_ engine.Task[Sample, Batch] = (*Task)(nil)
+	_ engine.Evaluator[Batch]    = (*Task)(nil)
+	_ engine.ObservationSharer   = (*Task)(nil)
+	_ engine.TrainingLogger      = (*Task)(nil)
+	_ engine.StateOwner          = (*Task)(nil)
+	_ engine.Configurer          = (*Task)(nil)
+	_ engine.OptionsValidator    = (*Task)(nil)
+	_ engine.Lengther[Sample]    = (*Task)(nil)
+)
+
+// NewTask makes the task of a model.
+func NewTask(m Model, o TaskOptions) (t *Task, err error) {
+	t = &Task{model: m, limits: m.Limits()}
+	if len(o.EOSTokenIDs) > 0 {
+		t.ends = append(slices.Clone(o.EOSTokenIDs), t.limits.PadTokenID)
+	}
+	if o.LossOptions, err = o.LossOptions.resolved(); err != nil {
+		return nil, err
+	}
+	if o.Rewards, err = checkRewards(o.Rewards); err != nil {
+		return nil, err
+	}
+	o.NumGenerations = cmp.Or(o.NumGenerations, 8)
+	o.NumGenerationsEval = cmp.Or(o.NumGenerationsEval, o.NumGenerations)
+	o.StepsPerGeneration, o.NumIterations = cmp.Or(o.StepsPerGeneration, 1), cmp.Or(o.NumIterations, 1)
+	o.MaxCompletionLength, o.Temperature = cmp.Or(o.MaxCompletionLength, 512), cmp.Or(o.Temperature, 1)
+	o.ScaleRewards = cmp.Or(o.ScaleRewards, ScaleGroup)
+	o.MultiObjectiveAggregation = cmp.Or(o.MultiObjectiveAggregation, SumThenNormalize)
+	if err := o.check(int(t.limits.MaxLength)); err != nil {
+		return nil, err
+	}
+	if err := logprob.CheckOutput("grpo", m); err != nil {
+		return nil, err
+	}
+	if o.DisableDropout {
+		transformer.DisableDropout(m)
+	}
+	t.options = o
+	return t, nil
+}
+
+// check refuses values that make no sense, for a model that takes so many tokens.
+func (o TaskOptions) check(takes int) error {
+	for _, c := range []struct {
+		bad  bool
+		name string
+		is   any
+		want string
+	}{
+		{o.NumGenerations < 2, "NumGenerations", o.NumGenerations, "at least 2, to compare them"},
+		{o.NumGenerationsEval < 1, "NumGenerationsEval", o.NumGenerationsEval, "at least 1"},
+		{o.StepsPerGeneration < 1, "StepsPerGeneration", o.StepsPerGeneration, "at least 1"},
+		{o.NumIterations < 1, "NumIterations", o.NumIterations, "at least 1"},
+		{o.MaxCompletionLength < 1 || o.MaxCompletionLength >= takes, "MaxCompletionLength", o.MaxCompletionLength,
+			fmt.Sprintf("1 to %d, since the model has positions for %d tokens and a prompt needs some", takes-1, takes)},
+		{!(o.Temperature > 0) || math.IsInf(o.Temperature, 0), "Temperature", o.Temperature, "a finite number above 0"},
+		{!slices.Contains([]ScaleRewards{ScaleGroup, ScaleBatch, ScaleNone}, o.ScaleRewards), "ScaleRewards",
+			o.ScaleRewards, fmt.Sprintf("%s, %s or %s", ScaleGroup, ScaleBatch, ScaleNone)},
+		{!slices.Contains([]Aggregation{SumThenNormalize, NormalizeThenSum}, o.MultiObjectiveAggregation),
+			"MultiObjectiveAggregation", o.MultiObjectiveAggregation,
+			fmt.Sprintf("%s or %s", SumThenNormalize, NormalizeThenSum)},
+		{o.MaskTruncatedCompletions && len(o.EOSTokenIDs) == 0, "MaskTruncatedCompletions", true,
+			"a model that ends completions with a token, or EOSTokenIDs: nothing would be learned"},
+		{o.Generate == nil, "Generate", "nil", "a function; GRPOTask of package auto sets it"},
+		{(o.Beta != 0) != (o.Reference.Run != nil), "Beta", o.Beta, "a Reference, with Run, exactly if it is not 0; " +
+			"GRPOTask of package auto makes it"},
+	} {
+		if c.bad {
+			return fmt.Errorf("grpo: TaskOptions.%s is %v; want %s", c.name, c.is, c.want)
+		}
+	}
+	return nil
+}
+
+// every is for how many micro-batches completions are generated.
+func (t *Task) every() int { return t.options.StepsPerGeneration * t.options.NumIterations }
+
+// ValidateOptions refuses options that do not go with completions that the model generates.
+func (t *Task) ValidateOptions(o engine.Options) error {
+	if o.Graphs.Kinds > 0 {
+		return errors.New("grpo: Options.Graphs is set, but Loss generates text, token by token, which cannot be recorded; " +
+			"leave it out")
+	}
+	if o.NEFTuneAlpha != 0 {
+		return errors.New("grpo: Options.NEFTuneAlpha is set, whose noise would make the probabilities that are learned " +
+			"others than those that completions are generated with; leave it out")
+	}
+	return nil
+}
+
+// Model returns the model.
+func (t *Task) Model() any { return t.model }
+
+// WriteConfig writes config.json into a folder.
+func (t *Task) WriteConfig(dir string) error { return t.model.WriteConfig(dir) }
+
+// Loss generates completions if it is time to, and runs the model on those of this micro-batch.
+func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss {
+	if p.Part {
+		panic(torch.Errorf("grpo.Task.Loss", torch.ErrNotSupported, "the micro-batch did not fit into memory, and it cannot "+
+			"be divided, since completions are compared with each other; want a smaller BatchSize, a larger "+
+			"StepsPerGeneration, or GradientCheckpointing"))
+	}
+	g, steps := &t.progress.Generation, t.options.StepsPerGeneration
+	if t.progress.Step%t.every() == 0 {
+		if n := len(b.Samples) * t.options.NumGenerations; n%steps != 0 {
+			panic(torch.Errorf("grpo.Task.Loss", torch.ErrValue, "a batch of %d prompts makes %d completions, which cannot be "+
+				"spread over %d micro-batches (TaskOptions.StepsPerGeneration); want a BatchSize that makes a multiple of it, "+
+				"and Task.Order, which leaves out what does not fill a batch", len(b.Samples), n, steps))
+		}
+		made, c := t.generate(p, b.Samples, t.options.NumGenerations, steps)
+		t.logCompletions(made, c)
+		made.Rollouts = shuffled(made.Rollouts)
+		*g = made
+	} else if !g.of(b) {
+		panic(torch.Errorf("grpo.Task.Loss", torch.ErrValue, "the batch has other prompts than those whose completions are "+
+			"learned in %d micro-batches (StepsPerGeneration times NumIterations); want Task.Order in trainer.Options.Order, "+
+			"with the BatchSize of trainer.Options", t.every()))
+	}
+	n := len(g.Rollouts) / steps
+	list := g.Rollouts[t.progress.Step%steps*n:][:n]
+	loss := t.loss(p, g, list)
+	t.progress.Step++
+	return loss
+}
+
+// loss is that of a micro-batch of rollouts.
+func (t *Task) loss(p engine.ForwardPass, g *generation, list []rollout) engine.Loss {
+	value, x, o := t.pass(p, g, list)
+	loss := engine.Mean(value, len(list))
+	if slices.Contains(perItem, t.options.LossType) {
+		loss = engine.PerItem(value, len(list))
+	}
+	torch.NoGrad(func() { loss.Logged = t.logged(g, x, o) })
+	return loss
+}
+
+// pass runs the model on rollouts.
+func (t *Task) pass(p engine.ForwardPass, g *generation, list []rollout) (loss torch.Tensor, x learned, o objective) {
+	x = t.learned(p, g, list)
+	o = t.options.objective(x)
+	items := torch.TensorOptions{Device: p.Device}.Full(float64(max(g.Items, 1)))
+	if p.WindowLen > 0 { // those of all micro-batches of a generation; the window has fewer or more
+		items = items.MulScalar(p.WindowLen).DivScalar(t.options.StepsPerGeneration)
+	}
+	return t.options.reduced(o.perToken, x.mask, items, t.options.MaxCompletionLength), x, o
+}
+
+// of tells whether the completions are those of a batch.
+func (g *generation) of(b Batch) bool {
+	same := func(ids []int64, s Sample) bool { return slices.Equal(ids, s.PromptIDs) }
+	return slices.EqualFunc(g.Prompts, b.Samples, same)
+}
+
+// learned is what the loss of rollouts is computed of.
+func (t *Task) learned(p engine.ForwardPass, g *generation, list []rollout) (x learned) {
+	v := t.view(p, g, list)
+	s := t.scored(t.model, v)
+	x = learned{logps: s.LogProbs, entropy: s.Entropy, mask: v.counts}
+	field := func(of func(r rollout) []float32, width int) torch.Tensor {
+		if of(list[0]) == nil {
+			return torch.Tensor{}
+		}
+		values := make([]float32, len(list)*width)
+		for i, r := range list {
+			copy(values[i*width:], of(r))
+		}
+		return torch.From(values, int64(len(list)), int64(width)).ToDevice(p.Device) // in float32, whatever the precision is
+	}
+	x.advantages = field(func(r rollout) []float32 { return []float32{r.Advantage} }, 1)
+	x.old = field(func(r rollout) []float32 { return r.Old }, g.LongestAnswer)
+	x.ref = field(func(r rollout) []float32 { return r.Ref }, g.LongestAnswer)
+	return x
+}

@@ -1,0 +1,41 @@
+package logprob
+
+import (
+	"fmt"
+
+	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/torch"
+)
+
+// Model is a decoder in two parts.
+type Model interface {
+	// Hidden maps token ids and their mask, [B, L], to the input of the output layer, [B, L,
+	// hidden].
+	Hidden(ids, mask torch.Tensor) torch.Tensor
+	OutputEmbeddings() *nn.Linear
+	Logits() transformer.Logits
+}
+
+// CheckOutput refuses a model whose output layer is more than its weight, on behalf of a package.
+func CheckOutput(pkg string, m Model) error {
+	if out := m.OutputEmbeddings(); out == nil || out.Adapter() != nil || out.Quantized() != nil {
+		return fmt.Errorf("%s: the output layer of the model has an update (lora.Config.TargetModules), is quantized or is "+
+			"not there; log probabilities are computed of its weight itself, so that nothing else of it would count: leave "+
+			"it out", pkg)
+	}
+	return nil
+}
+
+// Place is the device that a model was moved to; the zero value means not yet moved.
+type Place struct{ device *torch.Device }
+
+// Move moves a model to a device and into evaluation mode, unless it is there already.
+func (p *Place) Move(m any, d torch.Device) {
+	if p.device != nil && *p.device == d {
+		return
+	}
+	nn.SetTraining(m, false)
+	nn.ToDevice(m, d)
+	p.device = &d
+}
