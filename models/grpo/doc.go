@@ -1,7 +1,7 @@
 // Package grpo is the task of learning from rewards: group relative policy optimization,
 // GRPOTrainer of TRL 1.16. A [Sample] is a prompt. The model completes each prompt several times,
-// functions in Go score the completions, and the model learns to make those more probable that are
-// better than the others of their prompt.
+// functions in Go score the completions, and the model learns to prefer the completions that score
+// better than the others for the same prompt.
 //
 // Package auto makes samples, the reference and the task:
 //
@@ -19,31 +19,31 @@
 //
 // # Batches
 //
-// The trainer counts prompts. Each batch of the loader is completed at once: BatchSize 4 and
-// NumGenerations 8 make 32 completions, TRL's generation_batch_size. They are shuffled and spread
-// over StepsPerGeneration micro-batches, and all of that is done NumIterations times. So
+// The trainer counts prompts. All prompts of a batch are completed at once: BatchSize 4 and
+// NumGenerations 8 make 32 completions, TRL's generation_batch_size. They are shuffled and split
+// into StepsPerGeneration micro-batches, and the model trains on all of them NumIterations times. So
 //
 //	per_device_train_batch_size = BatchSize · NumGenerations / StepsPerGeneration
 //
-// The batch comes again for each of these micro-batches, which [Task.Order] sees to. TRL spreads
-// completions over the micro-batches of one update unless it is told otherwise: for that,
-// StepsPerGeneration is trainer.Options.Accumulate.
+// The same batch is repeated for each of these micro-batches, by [Task.Order]. By default TRL splits
+// the completions into the micro-batches of one update; for that, set StepsPerGeneration to
+// trainer.Options.Accumulate.
 //
-// A checkpoint holds the completions that have not been learned yet, so that a run continues bit
-// for bit. Log probabilities under the model that has generated are kept only if the model changes
-// before all completions are learned.
+// A checkpoint holds the completions that the model has not been trained on yet, so a resumed run
+// continues bit for bit. The log probabilities at generation are kept only if the model changes
+// before it has been trained on all completions.
 //
 // # What is logged
 //
 // Besides the loss, a row of the log has the following, under TRL's names: for each, the mean over
-// the micro-batches since the last row. What is said of completions is said of all that were
-// generated together with those of the micro-batch.
+// the micro-batches since the last row. Values of completions are computed over all completions that
+// were generated together.
 //
 //	reward, reward_std                 of the completions; the sum of the rewards by their weights
 //	rewards/NAME/mean, rewards/NAME/std  of a reward function, where it applies
 //	frac_reward_zero_std               the share of completions of prompts whose rewards are all equal
 //	completions/mean_length, min_length, max_length  in tokens
-//	completions/clipped_ratio          the share that no token has ended
+//	completions/clipped_ratio          the share that has no end token
 //	completions/mean_terminated_length, min_terminated_length, max_terminated_length  of the others
 //	entropy                            of the distribution of the next token
 //	kl                                 the divergence from the reference, if Beta is not 0

@@ -9,17 +9,17 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// LossType says how the objective of tokens becomes a loss: loss_type of GRPOConfig.
+// LossType selects how the objective of the tokens becomes a loss: loss_type of GRPOConfig.
 type LossType string
 
-// The losses of TRL. The first five clip the ratio of probabilities, and differ in what the sum
-// over tokens is divided by.
+// The losses of TRL. The first five clip the ratio of probabilities and differ in the divisor of
+// the sum over the tokens.
 const (
-	DAPO   LossType = "dapo"    // by the tokens of all completions of an update
-	GRPO   LossType = "grpo"    // by the tokens of each completion, then by their number
-	BNPO   LossType = "bnpo"    // by the tokens of a micro-batch
-	DrGRPO LossType = "dr_grpo" // by TaskOptions.MaxCompletionLength times the completions
-	LUSPO  LossType = "luspo"   // by the completions; for SequenceLevel
+	DAPO   LossType = "dapo"    // the tokens of all completions of an update
+	GRPO   LossType = "grpo"    // the tokens of each completion, then the number of completions
+	BNPO   LossType = "bnpo"    // the tokens of a micro-batch
+	DrGRPO LossType = "dr_grpo" // TaskOptions.MaxCompletionLength times the number of completions
+	LUSPO  LossType = "luspo"   // the number of completions; for SequenceLevel
 	CISPO  LossType = "cispo"   // clips the weight of a token's log probability; as DAPO
 	SAPO   LossType = "sapo"    // a soft gate instead of clipping; as GRPO
 	VESPO  LossType = "vespo"   // gamma weights of whole completions; as DAPO
@@ -31,7 +31,7 @@ var (
 	perItem   = []LossType{DAPO, CISPO, VESPO} // divided by the tokens of the whole window
 )
 
-// Level says what probabilities are compared for: importance_sampling_level of GRPOConfig.
+// Level selects the unit of importance sampling: importance_sampling_level of GRPOConfig.
 type Level string
 
 // The levels of importance sampling.
@@ -40,12 +40,12 @@ const (
 	SequenceLevel Level = "sequence" // the mean over a completion, as in GSPO
 )
 
-// LossOptions describes the loss, in the words of GRPOConfig.
+// LossOptions configures the loss. The names are those of GRPOConfig.
 type LossOptions struct {
 	LossType LossType // empty: DAPO
-	// Epsilon is how far below 1 the ratio of the probability of a token to the one it was
-	// generated with counts, and EpsilonHigh how far above; zero: 0.2, and Epsilon. For CISPO,
-	// EpsilonHigh is the greatest weight itself; 5 is usual.
+	// The ratio of a token's probability to its probability at generation is clipped to
+	// [1-Epsilon, 1+EpsilonHigh]. Zero means 0.2 for Epsilon, and Epsilon for EpsilonHigh. For
+	// CISPO, EpsilonHigh is the largest weight itself; 5 is usual.
 	Epsilon, EpsilonHigh float64
 	Delta                float64 // the greatest ratio, even of tokens that become less probable; zero: no limit
 	// Beta is the weight of the KL divergence from the reference; zero: none, and no reference.
@@ -53,11 +53,11 @@ type LossOptions struct {
 	// NoBiasCorrectionKL leaves out the ratio in the KL divergence: use_bias_correction_kl=False.
 	NoBiasCorrectionKL      bool
 	ImportanceSamplingLevel Level // empty: TokenLevel
-	// TopEntropyQuantile is the share of tokens, those of the highest entropy, that are learned;
-	// zero: 1.
+	// TopEntropyQuantile is the share of tokens, those with the highest entropy, that the loss
+	// uses; zero: 1.
 	TopEntropyQuantile float64
-	// OffPolicyMaskThreshold leaves out completions with a negative advantage of which the tokens
-	// have become less probable by more than this on average; zero: none.
+	// OffPolicyMaskThreshold excludes completions with a negative advantage whose tokens have
+	// become less probable by more than this, on average. Zero excludes none.
 	OffPolicyMaskThreshold float64
 
 	SAPOTemperaturePos, SAPOTemperatureNeg float64 // of positive and negative advantages; zero: 1 and 1.05
@@ -65,7 +65,7 @@ type LossOptions struct {
 	VESPOKNeg, VESPOLambdaNeg              float64 // of negative ones; zero: 3 and 2
 }
 
-// resolved fills in the defaults and refuses what no loss can be.
+// resolved fills in the defaults and checks the values.
 func (o LossOptions) resolved() (LossOptions, error) {
 	o.LossType, o.ImportanceSamplingLevel = cmp.Or(o.LossType, DAPO), cmp.Or(o.ImportanceSamplingLevel, TokenLevel)
 	o.Epsilon = cmp.Or(o.Epsilon, 0.2)
@@ -94,15 +94,15 @@ func (o LossOptions) resolved() (LossOptions, error) {
 	return o, nil
 }
 
-// learned is what a loss is computed of, for n completions of at most C tokens.
+// learned is the input of the loss, for n completions of at most C tokens.
 type learned struct {
 	logps, entropy torch.Tensor // of tokens, [n, C]
-	old, ref       torch.Tensor // log probabilities when they were generated, and of the reference; undefined: none
+	old, ref       torch.Tensor // log probabilities at generation, and of the reference; undefined: none
 	mask           torch.Tensor // 1 for tokens that count, [n, C] of float32
 	advantages     torch.Tensor // [n, 1]
 }
 
-// objective is what a loss is made of; some is there only to be logged.
+// objective holds the terms of the loss; some are only logged.
 type objective struct {
 	perToken torch.Tensor // [n, C], or [n, 1] for whole completions
 	ratio    torch.Tensor // as it is clipped, [n, C] or [n, 1]
@@ -110,7 +110,7 @@ type objective struct {
 	phi      torch.Tensor // of VESPO, [n, 1]
 }
 
-// objective is the part of _compute_loss of TRL that knows no window.
+// objective is the part of _compute_loss of TRL that does not depend on the window.
 func (o LossOptions) objective(x learned) (b objective) {
 	old := x.old
 	if !old.Defined() {
@@ -158,14 +158,14 @@ func (o LossOptions) objective(x learned) (b objective) {
 	return b
 }
 
-// choose is one number where a condition holds, and another elsewhere.
+// choose returns one number where a condition holds and another elsewhere.
 func choose(where torch.Tensor, yes, no float64) torch.Tensor {
 	o := torch.TensorOptions{Device: where.Device()}
 	return torch.Where(where, o.Full(yes), o.Full(no))
 }
 
-// gamma are the weights of completions by how probable they are now, [n, 1]: get_gamma_weights of
-// TRL. They have no gradient.
+// gamma returns weights of completions that depend on their current probability, [n, 1]:
+// get_gamma_weights of TRL. They have no gradient.
 func (o LossOptions) gamma(advantages, logRatio, mask torch.Tensor) (phi torch.Tensor) {
 	torch.NoGrad(func() {
 		w := sum(logRatio.Clamp(-20.0, 20.0).Mul(mask)).Unsqueeze(-1).Clamp(math.Log(1e-8), 20.0)
@@ -177,14 +177,15 @@ func (o LossOptions) gamma(advantages, logRatio, mask torch.Tensor) (phi torch.T
 	return phi
 }
 
-// onPolicy are the completions that OffPolicyMaskThreshold keeps, [n, 1]: get_off_policy_mask of TRL.
+// onPolicy marks the completions that OffPolicyMaskThreshold keeps, [n, 1]: get_off_policy_mask of
+// TRL.
 func (o LossOptions) onPolicy(x learned, old torch.Tensor) torch.Tensor {
 	less := old.Sub(x.logps.Detach()).Mul(x.mask).SumDim([]int64{1}, true, torch.DefaultDType).
 		Div(x.mask.SumDim([]int64{1}, true, torch.DefaultDType).Clamp(1, nil))
 	return x.advantages.GeScalar(0).LogicalOr(less.LeScalar(o.OffPolicyMaskThreshold)).ToDType(torch.Float32)
 }
 
-// uncertain are the tokens whose entropy is at least a quantile of all, [n, C]:
+// uncertain marks the tokens whose entropy is at least a quantile of all entropies, [n, C]:
 // get_high_entropy_mask of TRL.
 func uncertain(x learned, quantile float64) torch.Tensor {
 	counts := x.mask.NeScalar(0)
@@ -196,8 +197,8 @@ func uncertain(x learned, quantile float64) torch.Tensor {
 	return x.entropy.Mul(x.mask).Ge(least).LogicalAnd(counts)
 }
 
-// reduced is the loss of a micro-batch. Items is what a loss of perItem is divided by, and length
-// TaskOptions.MaxCompletionLength.
+// reduced returns the loss of a micro-batch. items is the divisor of the losses in perItem, and
+// length is TaskOptions.MaxCompletionLength.
 func (o LossOptions) reduced(perToken, mask, items torch.Tensor, length int) torch.Tensor {
 	masked := perToken.Mul(mask)
 	switch o.LossType {

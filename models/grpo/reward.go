@@ -10,49 +10,49 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Reward is a function that scores completions. With several, a completion's reward is the sum of
-// theirs by their weights.
+// Reward is a function that scores completions. With several functions, the reward of a completion
+// is the weighted sum of their scores.
 type Reward struct {
 	Name   string   // in the log: rewards/NAME/mean
 	Weight *float64 // nil: 1; 0: the reward is only logged
-	// Func returns a finite number for each completion. NaN says that the function does not apply to it,
-	// such as one for mathematics to a translation: it then counts for nothing there. A completion
-	// to which no function applies is not learned. An error ends the run. Func is called by the
-	// goroutine that trains, which waits for it.
+	// Func returns a finite number for each completion, or NaN if it does not apply to a completion,
+	// as a function that checks calculations does not apply to a translation. NaN adds nothing to
+	// the sum. A completion to which no function applies is not trained on. An error ends the run.
+	// The training goroutine calls Func and waits for it.
 	Func func(c Completions) ([]float64, error)
 }
 
-// Completions are what a reward function scores. Those of the same prompt are next to each other.
+// Completions is the input of a reward function. The completions of a prompt are adjacent.
 type Completions struct {
-	Samples []Sample  // the sample that each completes
+	Samples []Sample  // the sample of each completion
 	Texts   []string  // the completions without special tokens; nil: the model has no tokenizer
-	IDs     [][]int64 // their tokens; the last ends the text, unless it was cut off
-	// Evaluation says that they come from an evaluation.
+	IDs     [][]int64 // their tokens; the last is an end token unless the completion was cut off
+	// Evaluation reports whether the completions are from an evaluation.
 	Evaluation bool
 }
 
-// ScaleRewards says what advantages are divided by: scale_rewards of GRPOConfig.
+// ScaleRewards selects the divisor of the advantages: scale_rewards of GRPOConfig.
 type ScaleRewards string
 
-// What advantages are divided by.
+// The divisors of advantages.
 const (
 	ScaleGroup ScaleRewards = "group" // the standard deviation of the rewards of a prompt
-	ScaleBatch ScaleRewards = "batch" // that of all rewards that are generated together
+	ScaleBatch ScaleRewards = "batch" // that of the rewards of all completions that were generated together
 	ScaleNone  ScaleRewards = "none"  // nothing
 )
 
-// Aggregation says how several rewards are combined: multi_objective_aggregation of GRPOConfig.
+// Aggregation selects how several rewards are combined: multi_objective_aggregation of GRPOConfig.
 type Aggregation string
 
-// How several rewards are combined.
+// The ways to combine several rewards.
 const (
 	SumThenNormalize Aggregation = "sum_then_normalize" // their sum is compared within a prompt
-	// NormalizeThenSum compares each within a prompt first, and the sum with all that is generated
-	// together: GDPO. ScaleRewards has no effect then.
+	// NormalizeThenSum normalizes each reward within its prompt, then the sum over all completions
+	// that were generated together: GDPO. ScaleRewards has no effect then.
 	NormalizeThenSum Aggregation = "normalize_then_sum"
 )
 
-// checkRewards fills in weights and refuses what cannot be logged.
+// checkRewards fills in the weights and refuses names that cannot be logged.
 func checkRewards(rewards []Reward) ([]Reward, error) {
 	if len(rewards) == 0 {
 		return nil, errors.New("grpo: TaskOptions.Rewards is empty; want at least one reward function")
@@ -72,7 +72,7 @@ func checkRewards(rewards []Reward) ([]Reward, error) {
 	return rewards, nil
 }
 
-// score asks all reward functions, [N, functions] of float32 on the CPU.
+// score calls all reward functions and returns [N, functions] of float32 on the CPU.
 func (t *Task) score(c Completions) torch.Tensor {
 	n, functions := len(c.IDs), len(t.options.Rewards)
 	values := make([]float32, n*functions)
@@ -94,14 +94,15 @@ func (t *Task) score(c Completions) torch.Tensor {
 	return torch.From(values, int64(n), int64(functions))
 }
 
-// judged is what rewards come to.
+// judged holds the rewards and advantages of completions.
 type judged struct {
 	rewards    torch.Tensor // [N]; NaN where no function applies
 	advantages torch.Tensor // [N]
-	zeroStd    float64      // the share of completions whose advantages say nothing: frac_reward_zero_std
+	zeroStd    float64      // the share of completions in groups of equal rewards: frac_reward_zero_std
 }
 
-// judge compares the rewards of completions, [N, functions], with those of the same prompt, g each.
+// judge computes advantages from the rewards of completions, [N, functions], with g completions of
+// each prompt.
 func (o TaskOptions) judge(perFunc torch.Tensor, g int) (j judged) {
 	n, functions := perFunc.Size(0), perFunc.Size(1)
 	weights := make([]float32, functions)
@@ -139,8 +140,8 @@ func (o TaskOptions) judge(perFunc torch.Tensor, g int) (j judged) {
 	return j
 }
 
-// nanStd is the standard deviation without NaN over dimensions that stay, nil for all: nanstd of
-// TRL. Of a single number there, it is 0.
+// nanStd returns the standard deviation over dimensions, nil for all, without the NaN: nanstd of
+// TRL. The dimensions stay. The deviation of a single number is 0.
 func nanStd(t torch.Tensor, dim []int64) torch.Tensor {
 	numbers := t.Numel()
 	if dim != nil {

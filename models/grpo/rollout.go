@@ -14,27 +14,27 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// rollout is a completion with what is known of it when it has been generated.
+// rollout is a completion with the values that are computed when it is generated.
 type rollout struct {
 	Prompt, Completion []int64
-	Masked             bool // it is not learned, since it was cut off
+	Masked             bool // excluded from the loss, since it was cut off
 	Advantage          float32
-	Old, Ref           []float32 // log probabilities of its tokens, then and of the reference; nil: not needed
+	Old, Ref           []float32 // log probabilities of its tokens at generation, and of the reference; nil: not needed
 }
 
-// generation is all that is generated at a time.
+// generation holds the completions that were generated together.
 type generation struct {
 	Prompts          [][]int64
 	Rollouts         []rollout
 	Longest          int       // tokens of the longest prompt
 	LongestAnswer    int       // tokens of the longest completion
-	Items            int64     // tokens that are learned
-	Stats            []float64 // what is logged of it: Task.generationLogs
-	perFunc, rewards []float64 // of functions, [N, functions], and in all, [N]; not needed later
+	Items            int64     // tokens that count in the loss
+	Stats            []float64 // logged values: Task.generationLogs
+	perFunc, rewards []float64 // rewards by function, [N, functions], and in total, [N]; not needed later
 }
 
-// generate has the model complete prompts, n times each, and judges the completions. Log
-// probabilities are computed in so many parts.
+// generate completes prompts, n times each, and computes the rewards and advantages. Log
+// probabilities are computed in the given number of parts.
 func (t *Task) generate(p engine.ForwardPass, samples []Sample, n, parts int) (g generation, c Completions) {
 	for _, s := range samples {
 		g.Prompts = append(g.Prompts, s.PromptIDs)
@@ -80,10 +80,10 @@ func (t *Task) generate(p engine.ForwardPass, samples []Sample, n, parts int) (g
 	return g, c
 }
 
-// truncated tells whether no token has ended a completion.
+// truncated reports whether a completion has no end token.
 func (t *Task) truncated(ids []int64) bool { return !slices.Contains(t.ends, ids[len(ids)-1]) }
 
-// checkCompletions refuses what the model cannot have generated.
+// checkCompletions refuses completions that the model cannot have generated.
 func (t *Task) checkCompletions(completions [][]int64, want int) error {
 	if len(completions) != want {
 		return fmt.Errorf("TaskOptions.Generate returned %d; want %d, for each prompt NumGenerations of them",
@@ -104,14 +104,13 @@ func (t *Task) checkCompletions(completions [][]int64, want int) error {
 	return nil
 }
 
-// undisturbed runs f without gradients and with the model in evaluation mode, so that no dropout
-// changes what it says.
+// undisturbed runs f without gradients and with the model in evaluation mode, without dropout.
 func (t *Task) undisturbed(f func()) {
 	torch.NoGrad(func() { nn.Evaluating(t.model, func() { torch.Scope(f) }) })
 }
 
-// scoreBefore computes the log probabilities that the loss compares with: those of the model as it
-// is now, if it will have changed before all is learned, and those of the reference.
+// scoreBefore computes the log probabilities that the loss compares with: those of the current
+// model, if it changes before it has been trained on all completions, and those of the reference.
 func (t *Task) scoreBefore(p engine.ForwardPass, g *generation, parts int) {
 	old := p.WindowLen > 0 && p.WindowLen%t.every() != 0
 	if !old && t.options.Beta == 0 {
@@ -142,19 +141,19 @@ func (t *Task) scoreBefore(p engine.ForwardPass, g *generation, parts int) {
 	})
 }
 
-// view is some rollouts on the device of a pass: n rows of a prompt with its completion.
+// view holds rollouts on the device of a pass: n rows, each a prompt with its completion.
 type view struct {
 	ids, mask torch.Tensor // [n, L]; the mask is undefined if nothing is padded
-	answers   torch.Tensor // [n, L-1]: whether the next token is learned
-	places    torch.Tensor // where answers has them, if only they are scored
-	at        torch.Tensor // [n, C]: where answers has each token of a completion; undefined: the last C
-	counts    torch.Tensor // [n, C] of float32: 1 for tokens that are learned
+	answers   torch.Tensor // [n, L-1]: whether the next token counts in the loss
+	places    torch.Tensor // their indices in answers, if only they are scored
+	at        torch.Tensor // [n, C]: indices in answers of the completion's tokens; undefined: the last C
+	counts    torch.Tensor // [n, C] of float32: 1 for tokens that count in the loss
 	width     int64        // C
 }
 
-// view lays out rollouts as TRL does, with the prompts padded on the left and the completions on the
-// right. A model with absolute positions would take prompts elsewhere than where it generated:
-// there a completion follows its prompt, and both are padded on the right.
+// view lays out rollouts as TRL does, with prompts padded on the left and completions on the right.
+// In a model with absolute positions this would give the tokens other positions than in generation,
+// so there each completion follows its prompt directly, and the padding is on the right.
 func (t *Task) view(p engine.ForwardPass, g *generation, list []rollout) (v view) {
 	n, answer := len(list), g.LongestAnswer
 	width := g.Longest + answer
@@ -201,7 +200,7 @@ func (t *Task) view(p engine.ForwardPass, g *generation, list []rollout) (v view
 	return v
 }
 
-// scored are the log probabilities and entropies of completions, [n, C].
+// scored returns the log probabilities and entropies of completions, [n, C].
 func (t *Task) scored(m dpo.Model, v view) logprob.Scored {
 	s := logprob.Score(m, v.ids, v.mask, v.answers, v.places, logprob.Options{Temperature: t.options.Temperature})
 	for _, f := range []*torch.Tensor{&s.LogProbs, &s.Entropy} {
@@ -224,13 +223,13 @@ func shuffled(list []rollout) []rollout {
 	return moved
 }
 
-// progress is where a run stands: what a checkpoint holds.
+// progress is the state in a checkpoint.
 type progress struct {
 	Step       int        // micro-batches so far
-	Generation generation // what they have begun to learn; empty: nothing
+	Generation generation // the completions that are being trained on; empty: none
 }
 
-// State returns what is left to be learned of the last completions: engine.StateOwner.
+// State returns the completions that have not been trained on yet: engine.StateOwner.
 func (t *Task) State() ([]byte, error) {
 	state := t.progress
 	if state.Step%t.every() == 0 {
@@ -243,7 +242,7 @@ func (t *Task) State() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// LoadState continues with a state that State returned: engine.StateOwner.
+// LoadState restores a state that State returned: engine.StateOwner.
 func (t *Task) LoadState(state []byte) (put func(), err error) {
 	var loaded progress
 	if state != nil {
@@ -257,7 +256,7 @@ func (t *Task) LoadState(state []byte) (put func(), err error) {
 	return func() { t.progress = loaded }, nil
 }
 
-// checkState refuses completions of another task.
+// checkState refuses the state of another task.
 func (t *Task) checkState(s progress) error {
 	g := s.Generation
 	n := len(g.Rollouts)

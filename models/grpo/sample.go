@@ -12,14 +12,14 @@ import (
 type Sample struct {
 	PromptIDs []int64
 	Prompt    string         // the text of PromptIDs, for reward functions
-	Messages  []chat.Message // of a conversation; nil: the prompt is a text
-	Data      any            // whatever reward functions need besides, such as the right answer
+	Messages  []chat.Message // the conversation; nil: the prompt is a text
+	Data      any            // anything else that reward functions need, such as the right answer
 }
 
 // Length is the number of tokens of the prompt.
 func (s Sample) Length() int { return len(s.PromptIDs) }
 
-// Batch is some prompts, of which completions are generated together.
+// Batch holds prompts whose completions are generated together.
 type Batch struct{ Samples []Sample }
 
 // Collate makes a batch and refuses prompts that the model cannot complete.
@@ -38,9 +38,9 @@ func (t *Task) Collate(samples []Sample) (b Batch, err error) {
 	return Batch{append([]Sample(nil), samples...)}, nil
 }
 
-// Order is the order of the samples for trainer.Options.Order: RepeatSampler of TRL. BatchSize is
-// that of trainer.Options. Each batch comes StepsPerGeneration·NumIterations times in a row. Where
-// that is 1, any other order will do as well.
+// Order returns the order of the samples for trainer.Options.Order: RepeatSampler of TRL. The batch
+// size is that of trainer.Options. Each batch comes StepsPerGeneration·NumIterations times in a row.
+// If that is 1, any other order works too.
 func (t *Task) Order(batchSize int, seed uint64) data.Order {
 	return data.RepeatSampler{Chunk: batchSize, Times: t.every(), Seed: seed}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// generationLogs are the names of what is logged of completions, in the order of generationStats.
+// generationLogs returns the names of the values of generationStats, in their order.
 func (t *Task) generationLogs() (names []string) {
 	for _, name := range []string{"mean_length", "min_length", "max_length", "clipped_ratio", "mean_terminated_length",
 		"min_terminated_length", "max_terminated_length"} {
@@ -21,7 +21,7 @@ func (t *Task) generationLogs() (names []string) {
 	return append(names, "reward", "reward_std", "frac_reward_zero_std")
 }
 
-// generationStats are what is logged of completions of these lengths.
+// generationStats returns the logged values of completions with these lengths.
 func (t *Task) generationStats(all []int, truncated []bool, perFunc torch.Tensor, j judged) []float64 {
 	var ended []int
 	for i, cut := range truncated {
@@ -41,7 +41,7 @@ func (t *Task) generationStats(all []int, truncated []bool, perFunc torch.Tensor
 	return append(stats, j.zeroStd)
 }
 
-// lengths are the mean, the least and the greatest of some lengths; 0 if there are none.
+// lengths returns the mean, the minimum and the maximum of lengths; 0 if there are none.
 func lengths(all []int) []float64 {
 	if len(all) == 0 {
 		all = []int{0}
@@ -53,7 +53,7 @@ func lengths(all []int) []float64 {
 	return []float64{float64(float32(sum) / float32(len(all))), float64(slices.Min(all)), float64(slices.Max(all))}
 }
 
-// TrainingLogs are the names of what is logged besides the loss.
+// TrainingLogs returns the names of the values that are logged besides the loss.
 func (t *Task) TrainingLogs() []string {
 	names := t.generationLogs()
 	if t.options.Beta != 0 {
@@ -73,11 +73,11 @@ func (t *Task) TrainingLogs() []string {
 	return names
 }
 
-// logged is what is logged of a micro-batch, [len(TrainingLogs)].
+// logged returns the logged values of a micro-batch, [len(TrainingLogs)].
 func (t *Task) logged(g *generation, x learned, o objective) torch.Tensor {
 	numbers := []torch.Tensor{torch.From(g.Stats).ToDevice(x.mask.Device())}
 	add := func(n torch.Tensor) { numbers = append(numbers, n.ToDType(torch.Float64).View(1)) }
-	mean := func(values torch.Tensor) torch.Tensor { // of tokens or, where there is one for each, of completions
+	mean := func(values torch.Tensor) torch.Tensor { // over tokens or, for values of whole completions, over completions
 		if values.Size(1) == 1 && x.mask.Size(1) != 1 {
 			return values.Mean(torch.DefaultDType)
 		}
@@ -112,7 +112,7 @@ func (t *Task) logged(g *generation, x learned, o objective) torch.Tensor {
 	return torch.Cat(numbers, 0)
 }
 
-// least is the smallest number that is not NaN; NaN if there is none.
+// least returns the smallest number that is not NaN; NaN if there is none.
 func least(t torch.Tensor) torch.Tensor {
 	l := t.MaskedFill(t.IsNaN(), math.Inf(1)).AMin([]int64{0}, false)
 	return l.MaskedFill(l.IsInf(), math.NaN())
@@ -149,15 +149,15 @@ func (t *Task) logCompletions(g generation, c Completions) {
 	}
 }
 
-// group is what an evaluation notes of a prompt.
+// group holds the values of a prompt in an evaluation.
 type group struct {
 	Lengths     []int // of its completions
 	Truncated   []bool
 	PerFunc     []float64 // rewards, [NumGenerationsEval, functions]
 	Rewards     []float64
-	ZeroStd     float64 // the share of completions whose advantages say nothing
-	Tokens      float64 // that count
-	Entropy, KL float64 // of them, added up
+	ZeroStd     float64 // the share of completions in groups of equal rewards
+	Tokens      float64 // that count in the loss
+	Entropy, KL float64 // their sums
 }
 
 // Evaluate generates completions for an evaluation batch.
@@ -186,8 +186,8 @@ func (t *Task) Evaluate(p engine.ForwardPass, b Batch) engine.Loss {
 	return engine.Mean(value, len(b.Samples))
 }
 
-// Metrics are the numbers named by TrainingLogs, except those of clipping, over all completions or
-// tokens of the evaluation.
+// Metrics returns the values named by TrainingLogs, except those of clipping, over all completions
+// or tokens of the evaluation.
 func (t *Task) Metrics() map[string]float64 {
 	groups := t.Noted()
 	if len(groups) == 0 {

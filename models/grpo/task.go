@@ -33,18 +33,17 @@ type TaskOptions struct {
 	// NumGenerations is how many completions of each prompt are generated and compared; zero: 8; at
 	// least 2. NumGenerationsEval is that of evaluations; zero: NumGenerations.
 	NumGenerations, NumGenerationsEval int
-	// StepsPerGeneration is over how many micro-batches the completions of a batch of the loader
-	// are spread, in a random order. A micro-batch so has
-	// BatchSize·NumGenerations/StepsPerGeneration completions, where BatchSize is that of
-	// trainer.Options, in prompts. Zero: 1; TRL's default is the number of micro-batches of an
-	// update.
+	// StepsPerGeneration is the number of micro-batches that the completions of a batch are split
+	// into, in random order. A micro-batch has BatchSize·NumGenerations/StepsPerGeneration
+	// completions, where BatchSize, of trainer.Options, counts prompts. Zero: 1; TRL's default is
+	// the number of micro-batches of an update.
 	StepsPerGeneration int
-	// NumIterations is how often all of them are learned; zero: 1.
+	// NumIterations is how often the model is trained on all of them; zero: 1.
 	NumIterations int
 
 	// MaxCompletionLength is the most tokens of a completion; zero: 512.
 	MaxCompletionLength int
-	// Temperature divides the logits, also those that are trained; zero: 1.
+	// Temperature divides the logits, in training too; zero: 1.
 	Temperature       float64
 	TopP              float64 // see auto.Generation; zero: 1
 	TopK              int     // zero: all tokens
@@ -53,20 +52,20 @@ type TaskOptions struct {
 
 	ScaleRewards              ScaleRewards // empty: ScaleGroup
 	MultiObjectiveAggregation Aggregation  // empty: SumThenNormalize
-	// MaskTruncatedCompletions leaves completions that no token has ended out of the loss.
+	// MaskTruncatedCompletions excludes completions without an end token from the loss.
 	MaskTruncatedCompletions bool
-	// DisableDropout removes the model's dropout. Otherwise it acts in the passes that are
-	// learned from. Completions are always generated without it.
+	// DisableDropout removes the model's dropout. Otherwise it is active in training passes.
+	// Completions are always generated without it.
 	DisableDropout bool
 
-	// Reference is what Beta holds the model to. If its Run is nil and Beta is not 0, package auto
-	// sets it.
+	// Reference is the model that the KL divergence is measured from. If its Run is nil and Beta is
+	// not 0, package auto sets it.
 	Reference dpo.Reference
 	// Generate completes each prompt n times and returns the completions of the first prompt, then
 	// those of the second. It is called without gradients and with the model in evaluation mode.
 	// Nil: package auto sets it to the model's own generation with the settings above.
 	Generate func(p engine.ForwardPass, prompts [][]int64, n int) ([][]int64, error)
-	// Decode makes a text of a completion for reward functions. Nil: package auto sets it if the
+	// Decode converts a completion to text for reward functions. Nil: package auto sets it if the
 	// model has a tokenizer.
 	Decode func(ids []int64) string
 	// EOSTokenIDs end a completion; nil: package auto sets them to those of the tokenizer and of
@@ -85,11 +84,11 @@ type Task struct {
 	model   Model
 	limits  inputs.Limits
 	options TaskOptions
-	ends    []int64 // tokens behind which a completion is not truncated
+	ends    []int64 // tokens that end a completion
 
 	progress progress
-	compact  bool          // only the tokens of completions are scored; false: on a CPU all, as in TRL
-	place    logprob.Place // of a reference that is a model of its own
+	compact  bool          // score only the tokens of completions; false means all, as TRL does on a CPU
+	place    logprob.Place // of a separate reference model
 }
 
 var (
@@ -134,7 +133,7 @@ func NewTask(m Model, o TaskOptions) (t *Task, err error) {
 	return t, nil
 }
 
-// check refuses values that make no sense, for a model that takes so many tokens.
+// check refuses invalid values, for a model that takes the given number of tokens.
 func (o TaskOptions) check(takes int) error {
 	for _, c := range []struct {
 		bad  bool
@@ -167,10 +166,10 @@ func (o TaskOptions) check(takes int) error {
 	return nil
 }
 
-// every is for how many micro-batches completions are generated.
+// every returns the number of micro-batches between two generations.
 func (t *Task) every() int { return t.options.StepsPerGeneration * t.options.NumIterations }
 
-// ValidateOptions refuses options that do not go with completions that the model generates.
+// ValidateOptions refuses options that do not work with generated completions.
 func (t *Task) ValidateOptions(o engine.Options) error {
 	if o.Graphs.Kinds > 0 {
 		return errors.New("grpo: Options.Graphs is set, but Loss generates text, token by token, which cannot be recorded; " +
@@ -189,7 +188,7 @@ func (t *Task) Model() any { return t.model }
 // WriteConfig writes config.json into a folder.
 func (t *Task) WriteConfig(dir string) error { return t.model.WriteConfig(dir) }
 
-// Loss generates completions if it is time to, and runs the model on those of this micro-batch.
+// Loss generates completions if they are due, and runs the model on those of this micro-batch.
 func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss {
 	if p.Part {
 		panic(torch.Errorf("grpo.Task.Loss", torch.ErrNotSupported, "the micro-batch did not fit into memory, and it cannot "+
@@ -219,7 +218,7 @@ func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss {
 	return loss
 }
 
-// loss is that of a micro-batch of rollouts.
+// loss returns the loss of a micro-batch of rollouts.
 func (t *Task) loss(p engine.ForwardPass, g *generation, list []rollout) engine.Loss {
 	value, x, o := t.pass(p, g, list)
 	loss := engine.Mean(value, len(list))
@@ -235,19 +234,19 @@ func (t *Task) pass(p engine.ForwardPass, g *generation, list []rollout) (loss t
 	x = t.learned(p, g, list)
 	o = t.options.objective(x)
 	items := torch.TensorOptions{Device: p.Device}.Full(float64(max(g.Items, 1)))
-	if p.WindowLen > 0 { // those of all micro-batches of a generation; the window has fewer or more
+	if p.WindowLen > 0 { // items counts a whole generation; a window may have fewer or more micro-batches
 		items = items.MulScalar(p.WindowLen).DivScalar(t.options.StepsPerGeneration)
 	}
 	return t.options.reduced(o.perToken, x.mask, items, t.options.MaxCompletionLength), x, o
 }
 
-// of tells whether the completions are those of a batch.
+// of reports whether the completions belong to a batch.
 func (g *generation) of(b Batch) bool {
 	same := func(ids []int64, s Sample) bool { return slices.Equal(ids, s.PromptIDs) }
 	return slices.EqualFunc(g.Prompts, b.Samples, same)
 }
 
-// learned is what the loss of rollouts is computed of.
+// learned returns the input of the loss for rollouts.
 func (t *Task) learned(p engine.ForwardPass, g *generation, list []rollout) (x learned) {
 	v := t.view(p, g, list)
 	s := t.scored(t.model, v)

@@ -1,5 +1,5 @@
-// Package reward is the task of learning from preferences what texts are worth: a reward model,
-// RewardTrainer of TRL 1.16. A [Sample] is two texts, of which one is preferred. The model is a
+// Package reward trains reward models, which score texts, from preferences: RewardTrainer of TRL
+// 1.16. A [Sample] has two texts, of which one is preferred. The model is a
 // classifier with one label, whose logit is the reward of a text. It learns to give the chosen text
 // a larger reward than the rejected one: -log σ(chosen - rejected - margin).
 //

@@ -6,11 +6,11 @@ import (
 	"github.com/gotrainer/gotrainer/models/inputs"
 )
 
-// Sample is two texts as token ids, special tokens included.
+// Sample has two texts as token ids, including special tokens.
 type Sample struct {
 	ChosenIDs, RejectedIDs []int64
 
-	// Margin is how much larger the reward of the chosen text is to be; zero: by any amount.
+	// Margin is how much larger the reward of the chosen text should be; zero: any amount.
 	Margin float32
 }
 
@@ -24,11 +24,11 @@ type Batch struct {
 	Margins []float32 // of the n samples; nil: all are 0
 }
 
-// Pairs is how many samples there are.
+// Pairs returns the number of samples.
 func (b Batch) Pairs() int { return b.InputIDs.Rows / 2 }
 
-// Collate pads samples on the right to a batch. It refuses what the model cannot take.
-// It is DataCollatorForPreference of TRL.
+// Collate pads samples on the right to a batch, and refuses samples that the model cannot take. It is
+// DataCollatorForPreference of TRL.
 func (t *Task) Collate(samples []Sample) (b Batch, err error) {
 	n := len(samples)
 	texts, margins, given := make([]inputs.Text, 2*n), make([]float32, n), false
@@ -47,7 +47,7 @@ func (t *Task) Collate(samples []Sample) (b Batch, err error) {
 	return b, err
 }
 
-// fault says why a sample cannot be taken; empty: it can.
+// fault returns the reason why a sample is refused; empty means accepted.
 func (t *Task) fault(s Sample) string {
 	if n := s.Length(); n > t.maxLength {
 		return fmt.Sprintf("the longer text has %d tokens; want at most TaskOptions.MaxLength, %d: Task.Keep leaves such "+
@@ -65,7 +65,7 @@ func (t *Task) fault(s Sample) string {
 	return ""
 }
 
-// Keep leaves out the samples with a text that is longer than TaskOptions.MaxLength, as TRL does.
+// Keep drops samples that have a text longer than TaskOptions.MaxLength, as TRL does.
 func (t *Task) Keep(samples []Sample) []Sample {
 	kept := make([]Sample, 0, len(samples))
 	for _, s := range samples {
@@ -76,8 +76,9 @@ func (t *Task) Keep(samples []Sample) []Sample {
 	return kept
 }
 
-// Length is the length of a sample: engine.Lengther.
+// Length returns the length of a sample: engine.Lengther.
 func (t *Task) Length(s Sample) int { return s.Length() }
 
-// CountTokens counts the tokens of a batch that the model computes, and those that are not padding.
+// CountTokens returns the number of tokens that the model computes for a batch, and how many of them
+// are not padding.
 func (t *Task) CountTokens(b Batch) (all, nonPadding int64) { return b.Batch.CountTokens(t.model) }

@@ -16,13 +16,12 @@ import (
 // TaskOptions configures [NewTask]. The zero value has the defaults of TRL's RewardConfig.
 type TaskOptions struct {
 	// CenterRewardsCoefficient is the weight of a term of the loss that keeps rewards near 0, the
-	// mean of (chosen + rejected)²: center_rewards_coefficient. TRL recommends 0.01; zero: no such
-	// term.
+	// mean of (chosen + rejected)²: center_rewards_coefficient. TRL recommends 0.01. Zero: none.
 	CenterRewardsCoefficient float64
 
-	// MaxLength is the most tokens of a text; zero: 1024, or what the model takes if that is less;
-	// negative: what the model takes. Nothing is cut: Collate refuses longer texts, and Task.Keep
-	// leaves them out.
+	// MaxLength is the maximum number of tokens of a text. Zero: 1024, or the model's maximum if
+	// that is less; negative: the model's maximum. Nothing is cut: Collate refuses longer texts, and
+	// Task.Keep drops them.
 	MaxLength int
 	Padding   data.Padding // how wide a batch becomes; on the right only
 
@@ -100,7 +99,7 @@ func (t *Task) Inputs(p engine.ForwardPass, b Batch) {
 	b.margins(p)
 }
 
-// margins are those of the samples, [n]; undefined: all are 0.
+// margins returns the margins of the samples, [n]; undefined: all are 0.
 func (b Batch) margins(p engine.ForwardPass) torch.Tensor {
 	if b.Margins == nil {
 		return torch.Tensor{}
@@ -116,9 +115,9 @@ func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss {
 	return l
 }
 
-// pass is the loss of a batch, and its rewards.
+// pass returns the loss and the rewards of a batch.
 func (t *Task) pass(p engine.ForwardPass, b Batch) (loss torch.Tensor, r rewards) {
-	// In float32, as accelerate hands over what a model in 16 bits returns.
+	// in float32, to which accelerate converts the outputs of a 16-bit model
 	r.all = b.Forward(p, t.model).ToDType(torch.Float32).SqueezeDim(-1)
 	halves := r.all.Chunk(2, 0)
 	r.chosen, r.rejected = halves[0], halves[1]
@@ -133,23 +132,23 @@ func (t *Task) pass(p engine.ForwardPass, b Batch) (loss torch.Tensor, r rewards
 	return loss, r
 }
 
-// rewards are those of a batch: of the chosen texts, [n], of the rejected ones, and of both, [2n].
+// rewards holds the rewards of a batch: of the chosen texts, [n], the rejected ones, and both, [2n].
 type rewards struct{ chosen, rejected, all torch.Tensor }
 
-// names of what is logged, in the order of rewards.log.
+// names of the logged values, in the order of rewards.log.
 var names = []string{"min_reward", "mean_reward", "max_reward", "accuracy", "margin"}
 
-// log is what is logged of the training, [len(names)].
+// log returns the logged values, [len(names)].
 func (r rewards) log() torch.Tensor {
 	mean := func(t torch.Tensor) torch.Tensor { return t.Mean(torch.DefaultDType) }
 	return torch.Stack([]torch.Tensor{r.all.Min(), mean(r.all), r.all.Max(),
 		mean(r.chosen.Gt(r.rejected).ToDType(torch.Float32)), mean(r.chosen.Sub(r.rejected))}, 0).ToDType(torch.Float64)
 }
 
-// TrainingLogs are the names of what is logged besides the loss.
+// TrainingLogs returns the names of the values that are logged besides the loss.
 func (t *Task) TrainingLogs() []string { return names }
 
-// pair is what an evaluation notes of a sample.
+// pair holds the values of a sample in an evaluation.
 type pair struct{ Chosen, Rejected float64 }
 
 // Evaluate runs the model on an evaluation batch.
@@ -163,7 +162,7 @@ func (t *Task) Evaluate(p engine.ForwardPass, b Batch) engine.Loss {
 	return engine.Mean(loss, n)
 }
 
-// Metrics are the numbers named by TrainingLogs, over all samples of the evaluation.
+// Metrics returns the values named by TrainingLogs over all samples of the evaluation.
 func (t *Task) Metrics() map[string]float64 {
 	pairs := t.Noted()
 	if len(pairs) == 0 {

@@ -10,9 +10,9 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Options says what is computed.
+// Options selects what is computed.
 type Options struct {
-	Squares     bool    // Scored.Squares is wanted
+	Squares     bool    // compute Scored.Squares
 	Temperature float64 // divides the logits; zero: 1
 }
 
@@ -22,13 +22,13 @@ type Options struct {
 type head struct {
 	weight, bias torch.Tensor // [V, hidden] and [V]; the bias may be undefined
 	logits       transformer.Logits
-	squares      bool    // Squares is wanted
+	squares      bool    // compute Squares
 	inverse      float64 // of the temperature
-	tokens       int64   // this many at a time
-	words        int64   // of the vocabulary, at a time
+	tokens       int64   // tokens of a tile
+	words        int64   // words of the vocabulary in a tile
 }
 
-// newHead is a head with TRL's tiles.
+// newHead returns a head with TRL's tile sizes.
 func newHead(m Model, o Options) head {
 	out := m.OutputEmbeddings()
 	return head{out.Weight, out.Bias, m.Logits(), o.Squares, 1 / cmp.Or(o.Temperature, 1), 4096, 32768}
@@ -82,14 +82,14 @@ func (r running) add(z, targets torch.Tensor, first int64, squares bool) {
 // sum sums the last dimension.
 func sum(t torch.Tensor) torch.Tensor { return t.SumDim([]int64{-1}, false, torch.DefaultDType) }
 
-// arange are the numbers from first on, where t is.
+// arange returns consecutive numbers from first on, on the device of t.
 func arange(t torch.Tensor, first, n int64) torch.Tensor {
 	return torch.TensorOptions{DType: torch.Int64, Device: t.Device()}.Arange(first, first+n, 1)
 }
 
-// Score scores the tokens that follow those of a batch, [B, L] with a mask, as [B, L-1]. Those that
-// answers, [B, L-1] of booleans, leaves out have 0. Places are the indices of the others in
-// answers, flattened: only they are scored then. If it is undefined, all are, as TRL does on a CPU.
+// Score scores the next tokens of a batch, [B, L] with a mask, and returns [B, L-1]. Tokens that are
+// false in answers, [B, L-1], have 0. If places, the flattened indices of the others, is defined,
+// only those tokens are computed; otherwise all are, as TRL does on a CPU.
 func Score(m Model, ids, mask, answers, places torch.Tensor, o Options) Scored {
 	hidden := m.Hidden(ids, mask)
 	rows, width, size := hidden.Size(0), hidden.Size(1)-1, hidden.Size(2)
@@ -113,7 +113,7 @@ func Score(m Model, ids, mask, answers, places torch.Tensor, o Options) Scored {
 	return s
 }
 
-// score scores tokens, [N], given the hidden states in front of them, [N, hidden].
+// score scores tokens, [N], given the hidden states of the tokens before them, [N, hidden].
 func (h head) score(hidden, tokens torch.Tensor) Scored {
 	var compute torch.DType // of the products: that of the hidden states, or of autocast
 	f := torch.Function{
@@ -186,7 +186,7 @@ func addProduct(t, a, b torch.Tensor) {
 	torch.Call("aten::addmm_", t, a, b.ToDType(torch.Float32))
 }
 
-// tiles calls f for some tokens and some words at a time.
+// tiles calls f for each tile of tokens and words.
 func (h head) tiles(hidden torch.Tensor, f func(first, n, word, words int64)) {
 	all, vocabulary := hidden.Size(0), h.weight.Size(0)
 	for first := int64(0); first < all; first += h.tokens {
@@ -196,7 +196,7 @@ func (h head) tiles(hidden torch.Tensor, f func(first, n, word, words int64)) {
 	}
 }
 
-// project is what the output layer makes of hidden states for some words, [n, words].
+// project returns the logits of a range of words for hidden states, [n, words].
 func (h head) project(hidden torch.Tensor, word, words int64, compute torch.DType) torch.Tensor {
 	tile := hidden.MatMul(h.weight.Narrow(0, word, words).ToDType(compute).T())
 	if h.bias.Defined() {
@@ -205,8 +205,8 @@ func (h head) project(hidden torch.Tensor, word, words int64, compute torch.DTyp
 	return tile
 }
 
-// transform is [transformer.Logits] of a tile in float32, divided by the temperature, and what that
-// does to gradients. Where logits are divided they are multiplied by the inverse, as in TRL.
+// transform applies [transformer.Logits] to a tile in float32 and divides it by the temperature, and
+// also returns the derivative. As in TRL, it multiplies by the inverse instead of dividing.
 func (h head) transform(tile torch.Tensor) (z torch.Tensor, slope func(g torch.Tensor) torch.Tensor) {
 	z = tile.ToDType(torch.Float32)
 	slope = func(g torch.Tensor) torch.Tensor { return g }

@@ -8,7 +8,7 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Model is a decoder in two parts.
+// Model is a decoder whose output layer can be applied separately.
 type Model interface {
 	// Hidden maps token ids and their mask, [B, L], to the input of the output layer, [B, L,
 	// hidden].
@@ -17,7 +17,8 @@ type Model interface {
 	Logits() transformer.Logits
 }
 
-// CheckOutput refuses a model whose output layer is more than its weight, on behalf of a package.
+// CheckOutput refuses a model whose output layer is adapted, quantized or missing. pkg is the name of
+// the package in the error.
 func CheckOutput(pkg string, m Model) error {
 	if out := m.OutputEmbeddings(); out == nil || out.Adapter() != nil || out.Quantized() != nil {
 		return fmt.Errorf("%s: the output layer of the model has an update (lora.Config.TargetModules), is quantized or is "+
