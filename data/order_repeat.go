@@ -7,11 +7,11 @@ import (
 	"github.com/gotrainer/gotrainer/internal/mt19937"
 )
 
-// RepeatSampler visits the samples in chunks, each chunk several times in a row, as reinforcement learning
-// does that learns from what it has generated more than once. Samples that do not fill a chunk are
-// left out. It is TRL's, for a mini_repeat_count of 1.
+// RepeatSampler visits the samples in chunks, each chunk several times in a row, for reinforcement
+// learning that reuses generated completions. Samples that do not fill a chunk are dropped. It is
+// TRL's RepeatSampler with a mini_repeat_count of 1.
 //
-// The samples are shuffled anew in each epoch. The permutation of epoch e is the one that
+// The samples are reshuffled in each epoch. The permutation of epoch e is the one that
 // torch.randperm(n) returns when it is called for the (e+1)th time with a generator seeded with
 // Seed.
 type RepeatSampler struct {

@@ -51,7 +51,7 @@ func renderedTask(o options) task {
 	return t
 }
 
-// folderTask is the task on the images of a folder, which are augmented anew each time they are
+// folderTask is the task on the images of a folder, which are augmented again each time they are
 // seen.
 func folderTask(o options) (task, error) {
 	files, err := labeledFiles(o)

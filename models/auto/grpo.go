@@ -11,10 +11,10 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// GRPOTask is the task of learning from rewards: GRPOTrainer of TRL. If the options name no
-// reference and Beta is not 0, the reference is that of [CausalLanguageModel.DPOTask]. The model
-// generates the completions itself, with the settings of the options; of generation_config.json
-// only the tokens that end a text count.
+// GRPOTask returns a task that trains the model by rewards: GRPOTrainer of TRL. If Beta is not 0 and
+// the options have no reference, the reference is that of [CausalLanguageModel.DPOTask]. The model
+// generates the completions itself, with the settings of the options. Of generation_config.json,
+// only the end tokens are used.
 func (m *CausalLanguageModel) GRPOTask(o grpo.TaskOptions) (*grpo.Task, error) {
 	var err error
 	if o.Beta != 0 && o.Reference.Run == nil {
@@ -40,7 +40,7 @@ func (m *CausalLanguageModel) GRPOTask(o grpo.TaskOptions) (*grpo.Task, error) {
 	return grpo.NewTask(m, o)
 }
 
-// rolloutSettings are how completions are generated, checked.
+// rolloutSettings returns the checked settings for generating completions.
 func (m *CausalLanguageModel) rolloutSettings(o grpo.TaskOptions) (g Generation, f generationFile, err error) {
 	if f, err = readGenerationFile(m.dir); err != nil {
 		return g, f, err
@@ -71,7 +71,8 @@ func (m *CausalLanguageModel) rollouts(p engine.ForwardPass, prompts [][]int64, 
 	return m.write(context.Background(), p, prompts, longest, g)
 }
 
-// AbsolutePositions says that padding in front of a text moves it to other positions, as in GPT-2.
+// AbsolutePositions reports whether padding before a text changes the positions of its tokens, as in
+// GPT-2.
 func (m *CausalLanguageModel) AbsolutePositions() bool { return m.blueprint.AbsolutePositions }
 
 // EncodePrompt makes a sample of a text to complete. Nothing is cut.

@@ -36,9 +36,9 @@ func RewardModel(ctx context.Context, model string, o Options) (*SequenceClassif
 	return m, nil
 }
 
-// RewardTask is the task of learning from preferences what texts are worth: RewardTrainer of TRL.
-// Like it, it pads a decoder's texts with the padding token of the tokenizer or, if there is none,
-// with the token that ends texts, and writes that token to config.json as pad_token_id.
+// RewardTask returns a task that trains the model to score texts, from preferences: RewardTrainer of
+// TRL. As there, texts of a decoder are padded with the tokenizer's padding token or, if there is
+// none, with the end token, which is also written to config.json as pad_token_id.
 func (m *SequenceClassifier) RewardTask(o reward.TaskOptions) (*reward.Task, error) {
 	if h, ok := m.head.(*scoreHead); ok {
 		if err := m.padLikeTokenizer(h); err != nil {
@@ -52,8 +52,8 @@ func (m *SequenceClassifier) RewardTask(o reward.TaskOptions) (*reward.Task, err
 	return reward.NewTask(m, o)
 }
 
-// padLikeTokenizer makes the tokenizer's padding token that of the model, or else the one that ends
-// texts. Without either, the model keeps its own.
+// padLikeTokenizer sets the model's padding token to that of the tokenizer or, if there is none, to
+// the end token. Without either, the model keeps its own.
 func (m *SequenceClassifier) padLikeTokenizer(h *scoreHead) error {
 	if m.Tokenizer != nil {
 		for _, kind := range []string{"pad_token", "eos_token"} {
@@ -108,7 +108,7 @@ func (m *SequenceClassifier) ScoreChats(ctx context.Context, conversations []cha
 	})
 }
 
-// scores are the rewards of what is chosen.
+// scores returns the rewards of the chosen texts of preferences.
 func scores[T any](ctx context.Context, m *SequenceClassifier, list []T, of func(T) chat.Preference) ([]float64,
 	error) {
 	if n := m.Head().NumLabels; n != 1 {

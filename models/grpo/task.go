@@ -20,8 +20,8 @@ import (
 // a whole batch in memory. The decoders of package auto are such models.
 type Model interface {
 	dpo.Model
-	// AbsolutePositions says that padding in front of a text moves it to other positions, as
-	// learned positions do (GPT-2).
+	// AbsolutePositions reports whether padding before a text changes the positions of its tokens,
+	// as with learned positions (GPT-2).
 	AbsolutePositions() bool
 }
 

@@ -12,7 +12,7 @@
 // trained weights.
 //
 // With UseDoRA the norm of each row of the weight is trained too, and the update changes only the
-// directions of the rows; such a step takes longer, since it computes the norms anew.
+// directions of the rows; a step takes longer, since it recomputes the norms.
 //
 // The files are those of peft: adapter_config.json, and the weights in adapter_model.safetensors.
 // peft loads the files written here, and peft's files load here. Linear layers and transformers'

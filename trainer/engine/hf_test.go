@@ -106,7 +106,7 @@ var hfCases = map[string]hfCase{
 	"label smoothing":                  {accumulate: 2, options: engine.Options{LabelSmoothing: 0.1}},
 	"label smoothing of counted items": {task: count, accumulate: 4, options: engine.Options{LabelSmoothing: 0.1}},
 	"counted items":                    {task: count, accumulate: 4},
-	"loss of one's own":                {task: count, accumulate: 4, options: engine.Options{Loss: summed}},
+	"custom loss":                      {task: count, accumulate: 4, options: engine.Options{Loss: summed}},
 	"NEFTune":                          {dropout: 0.2, options: engine.Options{NEFTuneAlpha: 5}},
 	"gradient checkpointing":           {dropout: 0.3, options: engine.Options{GradientCheckpointing: true}},
 	"bf16":                             {options: engine.Options{Precision: amp.BF16}},

@@ -100,13 +100,13 @@ type GeneratorOwner interface {
 	Generators() map[string]*torch.Generator
 }
 
-// StateOwner is a [Task] with a state that lasts longer than a micro-batch, besides the weights and
-// the random numbers. A checkpoint holds it, so that a resumed run continues bit for bit. Such a
-// task is for one process.
+// StateOwner is a [Task] with a state of its own, beside weights and random numbers, that outlives a
+// micro-batch. Checkpoints hold the state, so a resumed run continues bit for bit. Such a task
+// supports one process only.
 type StateOwner interface {
 	State() ([]byte, error)
-	// LoadState checks a state that State returned, and returns a function that continues with it.
-	// A run that begins passes nil, which stands for the state at its beginning.
+	// LoadState checks a state that State returned and returns a function that restores it. At the
+	// start of a run, state is nil, which means the initial state.
 	LoadState(state []byte) (put func(), err error)
 }
 
