@@ -3,7 +3,6 @@ package grpo_test
 import (
 	"encoding/json"
 	"io"
-	"maps"
 	"math"
 	"os"
 	"slices"
@@ -221,27 +220,6 @@ func TestPromptsHaveTheTokensOfTRL(t *testing.T) {
 	}
 }
 
-// sameNumbers compares what is logged: bits where this machine has them, or within a share.
-func sameNumbers(t *testing.T, want map[string]string, got map[string]float64, share float64) {
-	t.Helper()
-	for _, name := range slices.Sorted(maps.Keys(want)) {
-		number, ok := got[name]
-		if !assert.True(t, ok, "%s is not there", name) {
-			continue
-		}
-		w, err := strconv.ParseFloat(want[name], 64)
-		require.NoError(t, err)
-		switch {
-		case math.IsNaN(w):
-			assert.True(t, math.IsNaN(number), "%s is %g, want NaN", name, number)
-		case testenv.SameBits():
-			assert.Equal(t, w, number, name)
-		default:
-			assert.InDelta(t, w, number, share*(1+max(w, -w)), name)
-		}
-	}
-}
-
 func TestAdvantagesAreThoseOfTRL(t *testing.T) {
 	r := load(t)
 	m := r.model(t, "llama")
@@ -272,7 +250,7 @@ func TestAdvantagesAreThoseOfTRL(t *testing.T) {
 				advantages, items, logged := grpo.Judge(task, samples)
 				golden.Recorded(t, "advantages", torch.From(advantages), r.file.Tensor("judged."+c.Name))
 				assert.Equal(t, c.Items, items)
-				sameNumbers(t, c.Metrics, logged, 1e-5)
+				modeltest.SameNumbers(t, c.Metrics, logged, 1e-5)
 			})
 		})
 	}
@@ -319,7 +297,7 @@ func TestLossesAndGradientsHaveTheBitsOfTRL(t *testing.T) {
 				for i, v := range torch.Values[float64](loss.Logged) {
 					numbers[task.TrainingLogs()[i]] = v
 				}
-				sameNumbers(t, c.Metrics, numbers, share*100)
+				modeltest.SameNumbers(t, c.Metrics, numbers, share*100)
 			})
 		})
 	}
@@ -383,10 +361,10 @@ func TestRunsHaveTheBitsOfGRPOTrainer(t *testing.T) {
 			require.Len(t, logs, len(run.Logs)-1)
 			if testenv.SameBits() {
 				assert.Equal(t, run.Final, trained(m))
-				assert.Equal(t, run.Generator, modeltest.Generator(), "the generator stands elsewhere")
+				assert.Equal(t, run.Generator, modeltest.Generator(), "the generator has another state")
 			}
 			for i, l := range logs {
-				sameNumbers(t, run.Logs[i], l, share)
+				modeltest.SameNumbers(t, run.Logs[i], l, share)
 			}
 			var eval []grpo.Sample
 			for _, i := range data.Permutation(42, 6) { // TRL shuffles them

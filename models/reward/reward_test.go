@@ -3,7 +3,6 @@ package reward_test
 import (
 	"encoding/json"
 	"io"
-	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -195,33 +194,16 @@ func TestLossesAndGradientsHaveTheBitsOfTRL(t *testing.T) {
 				loss.Value.Backward()
 				golden.RecordedIn(t, "loss", loss.Value.Detach(), r.file.Tensor(c.Name+".loss"), computed)
 				if testenv.SameBits() {
-					assert.Equal(t, c.Generator, modeltest.Generator(), "the generator stands elsewhere")
+					assert.Equal(t, c.Generator, modeltest.Generator(), "the generator has another state")
 				}
 				modeltest.SameGrads(t, m, c.Grads, c.Norms, share)
 				numbers := map[string]float64{}
 				for i, v := range torch.Values[float64](loss.Logged) {
 					numbers[task.TrainingLogs()[i]] = v
 				}
-				sameNumbers(t, c.Metrics, numbers, share*100)
+				modeltest.SameNumbers(t, c.Metrics, numbers, share*100)
 			})
 		})
-	}
-}
-
-// sameNumbers compares what is logged: bits where this machine has them, or within a share.
-func sameNumbers(t *testing.T, want map[string]string, got map[string]float64, share float64) {
-	t.Helper()
-	for _, name := range slices.Sorted(maps.Keys(want)) {
-		number, ok := got[name]
-		if assert.True(t, ok, "%s is not there", name) {
-			w, err := strconv.ParseFloat(want[name], 64)
-			require.NoError(t, err)
-			if testenv.SameBits() {
-				assert.Equal(t, w, number, name)
-			} else {
-				assert.InDelta(t, w, number, share*(1+max(w, -w)), name)
-			}
-		}
 	}
 }
 
@@ -266,7 +248,7 @@ func TestRunsHaveTheBitsOfRewardTrainer(t *testing.T) {
 			logs := slices.DeleteFunc(result.History, func(l trainer.Logs) bool { _, ok := l["loss"]; return !ok })
 			require.Len(t, logs, len(run.Logs)-1)
 			for i, l := range logs {
-				sameNumbers(t, run.Logs[i], l, share)
+				modeltest.SameNumbers(t, run.Logs[i], l, share)
 			}
 			if testenv.SameBits() {
 				assert.Equal(t, run.Final, trained(m))

@@ -116,7 +116,7 @@ func TestALanguageModelGetsAHead(t *testing.T) {
 			params := nn.Params(m)
 			require.Len(t, params, len(d.Weights))
 			if testenv.SameBits() {
-				assert.Equal(t, d.Generator, modeltest.Generator()[:8], "the generator stands elsewhere")
+				assert.Equal(t, d.Generator, modeltest.Generator()[:8], "the generator has another state")
 				for i, p := range params {
 					assert.Equal(t, d.Weights[i], modeltest.Sum(p.Tensor.Bytes())[:8], p.Name)
 				}
