@@ -166,7 +166,7 @@ func (c Config) checked() (_ Config, err error) {
 		return c, fmt.Errorf("NumHeads is %d, which is no multiple of the %d heads of keys and values", c.NumHeads,
 			c.NumKeyValueHeads)
 	case c.HeadDim%2 != 0:
-		return c, fmt.Errorf("HeadDim is %d; want an even number, whose halves are turned", c.HeadDim)
+		return c, fmt.Errorf("HeadDim is %d; want an even number, for rotary embeddings", c.HeadDim)
 	case pad != nil && (*pad < -1 || *pad >= c.VocabSize):
 		return c, fmt.Errorf("PadTokenID is %d; want an id below VocabSize, %d, or -1 for the last", *pad, c.VocabSize)
 	case c.QueryPreAttnScalar < 0:

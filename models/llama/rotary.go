@@ -51,8 +51,8 @@ func (e *RotaryEmbedding) byLength(lengths []int64, n int64) torch.Tensor {
 	long := make([]bool, len(lengths))
 	for i, length := range lengths {
 		if seen := length - n; length > e.short && seen > 0 && seen <= e.short {
-			panic(torch.Errorf("llama.RotaryEmbedding", torch.ErrNotSupported, "a text has grown to %d tokens, and of more "+
-				"than %d all are turned by long_factor; forget the past there (Backbone.Rereads)", length, e.short))
+			panic(torch.Errorf("llama.RotaryEmbedding", torch.ErrNotSupported, "a text has grown to %d tokens, and beyond "+
+				"%d long_factor applies to all of them; discard the cache at that point (Backbone.Rereads)", length, e.short))
 		}
 		long[i] = length > e.short
 	}

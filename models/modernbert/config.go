@@ -210,7 +210,7 @@ func (c Config) checked() (_ Config, err error) {
 	strange := func(kind string) bool { return kind != full && kind != sliding }
 	switch pad := *c.PadTokenID; {
 	case c.HiddenSize%(2*c.NumHeads) != 0:
-		return c, fmt.Errorf("HiddenSize is %d; want a multiple of the %d heads, whose halves are turned", c.HiddenSize,
+		return c, fmt.Errorf("HiddenSize is %d; want a multiple of twice the %d heads, for rotary embeddings", c.HiddenSize,
 			c.NumHeads)
 	case pad < -1 || pad >= c.VocabSize:
 		return c, fmt.Errorf("PadTokenID is %d; want an id below VocabSize, %d, or -1 for none", pad, c.VocabSize)
