@@ -34,6 +34,13 @@ func newMagnitude(l layer, u *update) *magnitude {
 	return m
 }
 
+// isNorm reports whether the magnitudes are the norms of the layer's own weight, so that a layer
+// whose B is zero computes what it does without the adapter.
+func (m *magnitude) isNorm() bool {
+	weight := m.layer.FloatWeight().Detach()
+	return m.Weight.Detach().Equal(rowNorms(weight, weight.ZerosLike()).ToDType(m.Weight.DType()))
+}
+
 // rowNorms returns the norms of the rows of weight + delta, [out].
 func rowNorms(weight, delta torch.Tensor) torch.Tensor {
 	v := weight.Add(delta)

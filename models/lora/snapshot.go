@@ -46,8 +46,14 @@ func (a *Adapter) changes() (changes bool) {
 			case strings.HasSuffix(s.Name, ".lora_A.weight"):
 			case strings.HasSuffix(s.Name, ".lora_B.weight"):
 				changes = changes || s.Tensor.Detach().NeScalar(0).Any().Item() != 0
+			case strings.HasSuffix(s.Name, ".lora_magnitude_vector"): // below
 			default: // a bias, or a module that is trained as a whole
 				changes = true
+			}
+		}
+		for _, t := range a.layers {
+			if m := t.update.Magnitude; m != nil && !changes {
+				changes = !m.isNorm()
 			}
 		}
 	})
