@@ -165,7 +165,6 @@ func (m *pendingCall) wait() ([]byte, error) {
 			g.abort(&failure{Peer: g.parent.rank, Heard: g.parent.lastCall(), err: ErrPeerLeft}, nil)
 		}
 	}
-	<-g.done // another goroutine may still be telling the others
 	m.end()
 	return nil, g.failure(m.name)
 }
