@@ -71,7 +71,7 @@ func (t *Task) Evaluate(p engine.ForwardPass, b Batch) engine.Loss {
 	add(s.rewards())
 	add(s.chosen, s.rejected)
 	for _, per := range []torch.Tensor{s.Entropy, s.MeanLogits, s.answers.ToDType(torch.Float32), s.Top1} {
-		add(halves(sum(per)))
+		add(halves(logprob.SumLast(per)))
 	}
 	n := b.Pairs()
 	values := torch.Values[float32](torch.Stack(fields, 0))

@@ -161,7 +161,7 @@ func (t *Task) pass(p engine.ForwardPass, b Batch, noisy bool) (torch.Tensor, st
 func weights(v view, s logprob.Scored) (w torch.Tensor) {
 	torch.NoGrad(func() {
 		aligned := s.LogProbs.Sub(s.Squares).Mul(v.answers)
-		chosen, rejected := halves(sum(aligned).Div(sum(v.answers).Clamp(1, nil)).Exp())
+		chosen, rejected := halves(logprob.SumLast(aligned).Div(logprob.SumLast(v.answers).Clamp(1, nil)).Exp())
 		w = chosen.Mul(rejected)
 	})
 	return w
@@ -224,15 +224,15 @@ func (t *Task) score(m Model, v view, squares bool) logprob.Scored {
 // sequences are the log probabilities of the answers, [2n].
 func (t *Task) sequences(v view, perToken torch.Tensor) torch.Tensor {
 	if t.options.LDAlpha == nil {
-		return sum(perToken)
+		return logprob.SumLast(perToken)
 	}
 	place := v.answers.CumSum(1, torch.DefaultDType)
-	chosen, rejected := halves(sum(v.answers))
+	chosen, rejected := halves(logprob.SumLast(v.answers))
 	shorter := chosen.Minimum(rejected)
 	shared := torch.Cat([]torch.Tensor{shorter, shorter}, 0).Unsqueeze(1)
 	tail := place.Gt(shared)
 	head := place.GtScalar(0).LogicalAnd(tail.LogicalNot())
-	return sum(perToken.Mul(head)).Add(sum(perToken.Mul(tail)).MulScalar(*t.options.LDAlpha))
+	return logprob.SumLast(perToken.Mul(head)).Add(logprob.SumLast(perToken.Mul(tail)).MulScalar(*t.options.LDAlpha))
 }
 
 // reference are the log probabilities of the answers as the reference has them, [2n].
@@ -258,6 +258,3 @@ func (t *Task) reference(p engine.ForwardPass, v view, noisy bool) (logps torch.
 	})
 	return logps
 }
-
-// sum sums the last dimension.
-func sum(t torch.Tensor) torch.Tensor { return t.SumDim([]int64{-1}, false, torch.DefaultDType) }

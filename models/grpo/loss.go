@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gotrainer/gotrainer/models/internal/logprob"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -119,7 +120,7 @@ func (o LossOptions) objective(x learned) (b objective) {
 	logRatio := x.logps.Sub(old)
 	weights := logRatio
 	if o.ImportanceSamplingLevel == SequenceLevel {
-		weights = sum(logRatio.Mul(x.mask)).Div(sum(x.mask).Clamp(1, nil)).Unsqueeze(-1)
+		weights = logprob.SumLast(logRatio.Mul(x.mask)).Div(logprob.SumLast(x.mask).Clamp(1, nil)).Unsqueeze(-1)
 	}
 	b.ratio = weights.Exp()
 	if o.Beta != 0 {
@@ -168,7 +169,7 @@ func choose(where torch.Tensor, yes, no float64) torch.Tensor {
 // get_gamma_weights of TRL. They have no gradient.
 func (o LossOptions) gamma(advantages, logRatio, mask torch.Tensor) (phi torch.Tensor) {
 	torch.NoGrad(func() {
-		w := sum(logRatio.Clamp(-20.0, 20.0).Mul(mask)).Unsqueeze(-1).Clamp(math.Log(1e-8), 20.0)
+		w := logprob.SumLast(logRatio.Clamp(-20.0, 20.0).Mul(mask)).Unsqueeze(-1).Clamp(math.Log(1e-8), 20.0)
 		better := advantages.GeScalar(0)
 		k := choose(better, o.VESPOKPos, o.VESPOKNeg)
 		lambda := choose(better, o.VESPOLambdaPos, o.VESPOLambdaNeg).Clamp(1e-4, nil)
@@ -203,17 +204,14 @@ func (o LossOptions) reduced(perToken, mask, items torch.Tensor, length int) tor
 	masked := perToken.Mul(mask)
 	switch o.LossType {
 	case GRPO, SAPO:
-		return sum(masked).Div(sum(mask).Clamp(1, nil)).Mean(torch.DefaultDType)
+		return logprob.SumLast(masked).Div(logprob.SumLast(mask).Clamp(1, nil)).Mean(torch.DefaultDType)
 	case BNPO:
 		return masked.Sum(torch.DefaultDType).Div(mask.Sum(torch.DefaultDType).Clamp(1, nil))
 	case DrGRPO:
 		return masked.Sum(torch.DefaultDType).DivScalar(float64(mask.Size(0) * int64(length)))
 	case LUSPO:
-		return sum(masked).Mean(torch.DefaultDType)
+		return logprob.SumLast(masked).Mean(torch.DefaultDType)
 	case DAPO, CISPO, VESPO:
 	}
 	return masked.Sum(torch.DefaultDType).Div(items)
 }
-
-// sum sums the last dimension.
-func sum(t torch.Tensor) torch.Tensor { return t.SumDim([]int64{-1}, false, torch.DefaultDType) }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/gotrainer/gotrainer/models/internal/logprob"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
@@ -87,7 +88,7 @@ func (t *Task) logged(g *generation, x learned, o objective) torch.Tensor {
 		if values.Size(1) == 1 && x.mask.Size(1) != 1 {
 			return values.SqueezeDim(1)
 		}
-		return sum(values.Mul(x.mask)).Div(sum(x.mask))
+		return logprob.SumLast(values.Mul(x.mask)).Div(logprob.SumLast(x.mask))
 	}
 	if t.options.Beta != 0 {
 		add(mean(o.kl))
@@ -165,8 +166,9 @@ func (t *Task) Evaluate(p engine.ForwardPass, b Batch) engine.Loss {
 	n, functions := t.options.NumGenerationsEval, len(t.options.Rewards)
 	g, c := t.generate(p, b.Samples, n, 1)
 	value, x, o := t.pass(p, &g, g.Rollouts)
-	perRow := func(values torch.Tensor) []float32 { return torch.Values[float32](sum(values.Mul(x.mask))) }
-	tokens, entropy, kl := torch.Values[float32](sum(x.mask)), perRow(x.entropy), make([]float32, len(g.Rollouts))
+	perRow := func(values torch.Tensor) []float32 { return torch.Values[float32](logprob.SumLast(values.Mul(x.mask))) }
+	tokens := torch.Values[float32](logprob.SumLast(x.mask))
+	entropy, kl := perRow(x.entropy), make([]float32, len(g.Rollouts))
 	if t.options.Beta != 0 {
 		kl = perRow(o.kl)
 	}

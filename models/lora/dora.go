@@ -27,7 +27,7 @@ func newMagnitude(l layer, u *update) *magnitude {
 				a, b = a.ToDType(torch.Float32), b.ToDType(torch.Float32)
 			}
 			delta := b.MatMul(a).ToDType(u.A.Weight.DType())
-			m.Weight = rowNorms(l.FloatWeight(), delta.MulScalar(u.scale)).Keep()
+			m.Weight = rowNorms(l.FloatWeight().Add(delta.MulScalar(u.scale))).Keep()
 		})
 	})
 	m.Weight.SetRequiresGrad(true)
@@ -37,13 +37,11 @@ func newMagnitude(l layer, u *update) *magnitude {
 // isNorm reports whether the magnitudes are the norms of the layer's own weight, so that a layer
 // whose B is zero computes what it does without the adapter.
 func (m *magnitude) isNorm() bool {
-	weight := m.layer.FloatWeight().Detach()
-	return m.Weight.Detach().Equal(rowNorms(weight, weight.ZerosLike()).ToDType(m.Weight.DType()))
+	return m.Weight.Detach().Equal(rowNorms(m.layer.FloatWeight().Detach()).ToDType(m.Weight.DType()))
 }
 
-// rowNorms returns the norms of the rows of weight + delta, [out].
-func rowNorms(weight, delta torch.Tensor) torch.Tensor {
-	v := weight.Add(delta)
+// rowNorms returns the norms of the rows of v, [out].
+func rowNorms(v torch.Tensor) torch.Tensor {
 	return torch.Call("aten::linalg_norm", v, nil, []int64{1}, false, nil)[0].ToDType(v.DType())
 }
 
@@ -59,7 +57,7 @@ func (m *magnitude) change(u *update, x, y torch.Tensor) torch.Tensor {
 	// B·A, by way of the layers as in peft: autocast rounds it
 	delta := u.B.Forward(u.A.Forward(identity)).Transpose(0, 1).ToDType(x.DType()).Detach()
 	weight := m.layer.FloatWeight().ToDType(x.DType())
-	scale := m.Weight.Div(rowNorms(weight, delta.MulScalar(u.scale)).Detach()).View(1, -1)
+	scale := m.Weight.Div(rowNorms(weight.Add(delta.MulScalar(u.scale))).Detach()).View(1, -1)
 	low := u.B.Forward(u.A.Forward(x))
 	switch {
 	case dropped: // y is of the input without dropout
@@ -78,8 +76,8 @@ func (m *magnitude) bias() torch.Tensor {
 	return m.layer.(*nn.Linear).Bias
 }
 
-// merged returns the weight, [out, in], with which a layer computes the same without the adapter.
-func (m *magnitude) merged(weight, delta torch.Tensor) torch.Tensor {
-	factor := m.Weight.Div(rowNorms(weight, delta)).View(-1, 1)
-	return factor.Mul(weight.Add(delta)).ToDType(weight.DType())
+// scaled returns v = W + s·B·A, [out, in], with its rows scaled to the magnitudes: the weight of the
+// layer after Merge.
+func (m *magnitude) scaled(v torch.Tensor) torch.Tensor {
+	return m.Weight.Div(rowNorms(v)).View(-1, 1).Mul(v)
 }

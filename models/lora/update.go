@@ -116,24 +116,18 @@ func (u *update) merge(l layer) (err error) {
 		torch.Scope(func() {
 			delta := u.B.Weight.MatMul(u.A.Weight).MulScalar(u.scale)
 			weight := l.FloatWeight() // the weight itself, a view of it, or computed from a quantized one
-			q := l.Quantized()
-			switch {
-			case u.Magnitude != nil:
-				merged := u.Magnitude.merged(weight, delta)
-				if q == nil {
-					weight.Copy_(merged)
-				}
-				weight = merged
-			case q == nil:
-				weight.Add_(delta)
-			default:
-				weight = weight.Add(delta)
+			merged := weight.Add(delta)
+			if u.Magnitude != nil {
+				merged = u.Magnitude.scaled(merged).ToDType(weight.DType())
 			}
-			if q != nil {
-				var w nn.QuantizedWeight
-				if w, err = q.Repack(weight); err == nil {
-					l.SetQuantized(w)
-				}
+			q := l.Quantized()
+			if q == nil {
+				weight.Copy_(merged)
+				return
+			}
+			var w nn.QuantizedWeight
+			if w, err = q.Repack(merged); err == nil {
+				l.SetQuantized(w)
 			}
 		})
 	})

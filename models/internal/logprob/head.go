@@ -62,16 +62,16 @@ func (r running) part(first, n int64) running {
 func (r running) add(z, targets torch.Tensor, first int64, squares bool) {
 	words := z.Size(1)
 	local := targets.SubScalar(first)
-	r.logits.Add_(sum(z))
+	r.logits.Add_(SumLast(z))
 	earlier := arange(z, 0, words).Lt(local.Unsqueeze(-1)) // the first of several equal ones is the most probable one
 	r.before.Copy_(r.before.Maximum(z.MaskedFill(earlier.LogicalNot(), math.Inf(-1)).AMax([]int64{-1}, false)))
 	most := r.max.Maximum(z.AMax([]int64{-1}, false))
 	rescale := r.max.Sub(most).Exp()
 	e := z.Sub(most.Unsqueeze(-1)).Exp()
-	r.sum.Mul_(rescale).Add_(sum(e))
-	r.weighted.Mul_(rescale).Add_(sum(e.Mul(z)))
+	r.sum.Mul_(rescale).Add_(SumLast(e))
+	r.weighted.Mul_(rescale).Add_(SumLast(e.Mul(z)))
 	if squares {
-		r.squares.Mul_(rescale.Mul(rescale)).Add_(sum(e.Mul(e)))
+		r.squares.Mul_(rescale.Mul(rescale)).Add_(SumLast(e.Mul(e)))
 	}
 	r.max.Copy_(most)
 	here := local.GeScalar(0).LogicalAnd(local.LtScalar(words))
@@ -79,8 +79,8 @@ func (r running) add(z, targets torch.Tensor, first int64, squares bool) {
 	r.target.Copy_(torch.Where(here, own, r.target))
 }
 
-// sum sums the last dimension.
-func sum(t torch.Tensor) torch.Tensor { return t.SumDim([]int64{-1}, false, torch.DefaultDType) }
+// SumLast sums the last dimension.
+func SumLast(t torch.Tensor) torch.Tensor { return t.SumDim([]int64{-1}, false, torch.DefaultDType) }
 
 // arange returns consecutive numbers from first on, on the device of t.
 func arange(t torch.Tensor, first, n int64) torch.Tensor {

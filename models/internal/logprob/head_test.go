@@ -40,9 +40,9 @@ func TestTilesAddUp(t *testing.T) {
 				assert.True(t, got.AllClose(want, 1e-4, 1e-5, false), "%s: %v, want %v", what, got, want)
 			}
 			near("log probabilities", own, s.LogProbs)
-			near("entropy", sum(p.Mul(logs)).Neg(), s.Entropy)
+			near("entropy", SumLast(p.Mul(logs)).Neg(), s.Entropy)
 			near("mean logits", z.MeanDim([]int64{-1}, false, torch.DefaultDType), s.MeanLogits)
-			near("squares", sum(p.Square()).Log(), s.Squares)
+			near("squares", SumLast(p.Square()).Log(), s.Squares)
 			near("most probable", z.ArgMax(-1, false).Eq(tokens).ToDType(torch.Float32), s.Top1)
 
 			leaves := []torch.Tensor{hidden, weight, bias}
