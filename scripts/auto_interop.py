@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Models go from transformers to Go and back: logits and weights have the same bits on the same CPU.
 
-    python scripts/auto_interop.py [CLASS...]  # all, or the classes whose names begin so; in a venv with torch 2.11.0, transformers 5.17.0 and peft 0.21.2, from the root of the repository
+    python scripts/auto_interop.py [CLASS...]  # all, or the classes whose names begin so; with the packages of scripts/golden/requirements.txt, from the root of the repository
 
 For eight encoders with four heads, GPT-2 and each type of models/llama with two, T5, mT5, ViT and DeiT, and for model.safetensors, shards of it, pytorch_model.bin and shards of that: transformers saves a model, Go loads it, computes
 logits and saves it, transformers' Auto class loads what Go saved. The same of each model of texts with an adapter of peft on all linear layers below its head; of pictures the numbers of an image processor instead. A folder with tokenizer.json alone comes back with a tokenizer that gives the ids of that file. The Go side finds libtorch as always (GOTRAINER_LIB).

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Models go from sentence-transformers to Go and back: embeddings and weights have the same bits on the same CPU.
 
-    python scripts/sentence_interop.py    # in a venv with torch 2.11.0, transformers 5.17.0, sentence-transformers 6.2.0 and peft 0.21.2, from the root of the repository
+    python scripts/sentence_interop.py    # with the packages of scripts/golden/requirements.txt, from the root of the repository
 
 For each encoder and several modules behind it: sentence-transformers saves a model, Go loads it, encodes texts and saves it, and sentence-transformers loads what Go saved. The same of a model with an adapter of peft,
 and of settings as older versions wrote them. The Go side finds libtorch as always (GOTRAINER_LIB).
