@@ -1,10 +1,18 @@
 #!/usr/bin/env python3
-"""Models go from transformers to Go and back: logits and weights have the same bits on the same CPU.
+"""Models go from transformers to Go and back, and keep the bits of their logits and weights.
 
-    python scripts/auto_interop.py [CLASS...]  # all, or the classes whose names begin so; with the packages of scripts/golden/requirements.txt, from the root of the repository
+    python scripts/auto_interop.py [CLASS...]   # all classes, or those whose names begin so
 
-For eight encoders with four heads, GPT-2 and each type of models/llama with two, T5, mT5, ViT and DeiT, and for model.safetensors, shards of it, pytorch_model.bin and shards of that: transformers saves a model, Go loads it, computes
-logits and saves it, transformers' Auto class loads what Go saved. The same of each model of texts with an adapter of peft on all linear layers below its head; of pictures the numbers of an image processor instead. A folder with tokenizer.json alone comes back with a tokenizer that gives the ids of that file. The Go side finds libtorch as always (GOTRAINER_LIB).
+transformers saves a model. Go loads it, computes logits and saves it. transformers' Auto class loads what Go saved.
+The models: eight encoders with four heads each, GPT-2 and every type of models/llama with two, T5, mT5, ViT and DeiT.
+Weights are read from model.safetensors, its shards, pytorch_model.bin and its shards.
+
+Text models make the same way with an adapter of peft on all linear layers below the head. For image models, the
+numbers of the image processor are compared as well. A folder that has tokenizer.json alone must come back with a
+tokenizer that gives the same ids.
+
+Run it from the root of the repository, with the packages of scripts/golden/requirements.txt. The Go side finds
+libtorch as always (GOTRAINER_LIB).
 """
 import json
 import os

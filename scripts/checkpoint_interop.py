@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
-"""A run changes the language twice, and ends with the bits of a run that does not.
+"""A run that changes its language twice ends with the same bits as one that does not.
 
-    python scripts/checkpoint_interop.py        # in a venv with torch 2.11.0 and transformers 5.17.0, from the root of the repository
+    python scripts/checkpoint_interop.py
 
-A BERT with dropout is trained for nine updates of transformers' Trainer, on shuffled data, over the end of an epoch: in Python alone, in Go alone, and with three updates
-in one, three in the other and three in the first again. Each process continues from the newest checkpoint in the folder. Weights, moments, random states and losses at the
-end are compared with those of Python alone. So are nine updates of a loop of accelerate's, by the folders of save_state. The Go side finds libtorch as always (GOTRAINER_LIB).
+A BERT with dropout is trained for nine updates of transformers' Trainer, on shuffled data and past the end of an
+epoch: in Python alone, in Go alone, and with three updates in one language, three in the other and three in the first
+again. Each process continues from the newest checkpoint in the folder. The final weights, moments, random states and
+losses are compared with those of Python alone. Nine updates of an Accelerate loop are compared in the same way, with
+the folders of save_state.
+
+Run it from the root of the repository, with torch 2.11.0 and transformers 5.17.0. The Go side finds libtorch as always
+(GOTRAINER_LIB).
 """
 import json
 import os

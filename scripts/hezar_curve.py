@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Hezar's own Trainer and gotrainer's, on the same plates, initial weights and order: the curve of each, epoch by epoch, and the largest difference.
+"""Trains with Hezar's own Trainer and with gotrainer on the same plates, initial weights and order, and compares the curves.
 
-    python scripts/hezar_curve.py           # a quarter of Hezar's width; its classifier starts from scratch
+    python scripts/hezar_curve.py           # a quarter of Hezar's width, with a fresh classifier
     python scripts/hezar_curve.py --full    # CRNNImage2Text as Hezar makes it
 
-Needs a venv with hezar 1.0.0 and torch 2.11.0, and Go; run it from the root of the repository. examples/hezar_plates renders the plates and is the Go side; it finds
-libtorch as always (GOTRAINER_LIB). Both sides run with one thread and the same code paths of libtorch's libraries.
+It prints both curves epoch by epoch, and the largest difference. examples/hezar_plates renders the plates and is the
+Go side. Both sides run with one thread and the same code paths of libtorch's libraries.
+
+Run it from the root of the repository, with hezar 1.0.0, torch 2.11.0 and Go. The Go side finds libtorch as always
+(GOTRAINER_LIB).
 """
 import argparse
 import contextlib

@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
-"""Models go from Hezar to Go and back: predictions, weights and files have the same bits on the same CPU.
+"""Models go from Hezar to Go and back, and keep the bits of their predictions, weights and files.
 
-    python scripts/hezar_interop.py       # in a venv with hezar 1.0.0 and torch 2.11.0, from the root of the repository
+    python scripts/hezar_interop.py
 
-For CRNN, BERT, RoBERTa and DistilBERT for texts and sequences, and T5 and GPT-2, which write texts: Hezar saves a model with its preprocessors, Go loads it, predicts and saves it, Hezar
-loads what Go saved. Then Go trains the models of texts under Hezar's Trainer, and Hezar loads what that saves. The Go side finds libtorch as always (GOTRAINER_LIB).
+The models: CRNN; BERT, RoBERTa and DistilBERT for texts and sequences; T5 and GPT-2. Hezar saves a model with its
+preprocessors. Go loads it, predicts and saves it. Hezar loads what Go saved. Then Go trains the text models under
+Hezar's Trainer, and Hezar loads the result.
+
+Run it from the root of the repository, with hezar 1.0.0 and torch 2.11.0. The Go side finds libtorch as always
+(GOTRAINER_LIB).
 """
 import json
 import os

@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
-"""Models go from sentence-transformers to Go and back: embeddings and weights have the same bits on the same CPU.
+"""Models go from sentence-transformers to Go and back, and keep the bits of their embeddings and weights.
 
-    python scripts/sentence_interop.py    # with the packages of scripts/golden/requirements.txt, from the root of the repository
+    python scripts/sentence_interop.py
 
-For each encoder and several modules behind it: sentence-transformers saves a model, Go loads it, encodes texts and saves it, and sentence-transformers loads what Go saved. The same of a model with an adapter of peft,
-and of settings as older versions wrote them. The Go side finds libtorch as always (GOTRAINER_LIB).
+For each encoder, with several modules behind it: sentence-transformers saves a model. Go loads it, encodes texts and
+saves it. sentence-transformers loads what Go saved. The same is done for a model with an adapter of peft, and for
+settings as older versions wrote them.
+
+Run it from the root of the repository, with the packages of scripts/golden/requirements.txt. The Go side finds
+libtorch as always (GOTRAINER_LIB).
 """
 import json
 import os

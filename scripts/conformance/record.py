@@ -1,9 +1,10 @@
-"""Records training runs of transformers' Trainer, of Accelerate's loop and of the raw PyTorch loop as conformance cases.
+"""Records training runs of transformers' Trainer, Accelerate's loop and the raw PyTorch loop as conformance cases.
 
-  python record.py FOLDER [NAME...]     the runs of specs.json, or those named, as FOLDER/PEER/NAME/{spec,trace}.json and .safetensors
+    python record.py FOLDER [NAME...]   # the runs of specs.json, or those named
 
-The same machine replays them with gotrainer: go run ./internal/conformance FOLDER. `make conformance-live` does both. Each run has a process of its
-own, on the code paths of libtorch that the runner takes too: scripts/golden/pins.py.
+Each run becomes FOLDER/PEER/NAME/{spec,trace}.json with a .safetensors file. `go run ./internal/conformance FOLDER`
+replays them on the same machine; `make conformance-live` does both. Each run has a process of its own, on the code
+paths of libtorch that the runner uses too (scripts/golden/pins.py).
 """
 import json
 import multiprocessing

@@ -1,9 +1,11 @@
-"""Several processes here and in Python, on this machine: all_reduce of 1 KiB to 256 MiB, and updates of two models under
-DistributedDataParallel with gloo. Each round runs both in turn; the table has medians over the rounds.
+"""Compares several processes in Go and in Python on this machine.
 
-    make .build/peers/ready && .build/peers/bin/python scripts/ddp_bench/bench.py [--rounds 5] [--world 2] [--rows all_reduce mlp bert_small]
+    make .build/peers/ready
+    .build/peers/bin/python scripts/ddp_bench/bench.py [--rounds 5] [--world 2] [--rows all_reduce mlp bert_small]
 
-Needs Go and libtorch (make setup). The Python is the one that is compared: any with torch and, for bert_small, transformers.
+It times all_reduce of 1 KiB to 256 MiB, and updates of two models under DistributedDataParallel with gloo. Each round
+runs both sides in turn; the table shows medians over the rounds. Needs Go and libtorch (make setup). The Python that
+runs it is the one that is compared: any with torch and, for bert_small, transformers.
 """
 import argparse
 import json

@@ -1,6 +1,8 @@
-"""The fingerprint of the numbers that torch makes here, as internal/fingerprint computes it in Go: a hash of the bits of each operation. Under pins.py:
+"""The fingerprint of the numbers that torch computes here: a hash of the bits of each operation. Run it under pins.py:
 
     python fingerprint.py
+
+internal/fingerprint computes the same in Go.
 """
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Writes safetensors files whose bytes depend on their content alone: safetensors itself orders metadata as its hash table does."""
+"""Writes safetensors files whose bytes depend only on their content. safetensors itself orders metadata by a hash."""
 import json
 import struct
 

@@ -1,14 +1,15 @@
-"""The environment of the golden files: the same bits on every x86-64 CPU with AVX2. A script imports this before torch:
+"""The environment of the golden files: the same bits on every x86-64 CPU with AVX2. Import it before torch:
 
     import pathlib, sys
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "scripts/golden"))
     import pins
 
-torch and MKL read these settings when the process begins, so the script starts once more under them, and on a CPU that is not Intel's with a library that
-tells MKL it is (cgotorch/src/mkl_intel.c). They are what torch.Reproducible(1) sets in Go.
+torch and MKL read these settings when the process starts, so the script restarts itself under them. On a CPU that is
+not Intel's, it also preloads a library that tells MKL that it is (cgotorch/src/mkl_intel.c). The settings are those of
+torch.Reproducible(1) in Go.
 
-Beside the golden files of a testdata folder is the fingerprint of the machine that they were made on (fingerprint.json). A machine with other numbers is
-refused: it would mix what cannot be compared.
+fingerprint.json beside the golden files identifies the numbers of the machine that made them. A machine with other
+numbers is refused, because its files could not be compared with the existing ones.
 """
 import importlib.metadata
 import multiprocessing

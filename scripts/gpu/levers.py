@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""What could make training on a GPU quicker, tried in Python on the very libtorch that gotrainer loads. One JSON line a finding.
+"""Measures what could speed up training on a GPU, in Python on the same libtorch. Prints one JSON line per finding.
 
-    python3 levers.py env roofs sync gemm fp8 sdpa ctc bert crnn mlp       (each about a minute on an H200)
+    python3 levers.py env roofs sync gemm fp8 sdpa ctc bert crnn mlp    # each about a minute on an H200
 
-Nothing here is gotrainer: it says what CUDA graphs, packed texts, one product for Q, K and V, FP8, channels_last and each attention
-kernel are worth before anybody writes them in Go. --dry runs tiny sizes on the CPU, to see that all of it runs.
+Nothing here is gotrainer. It shows what CUDA graphs, packed texts, one product for Q, K and V, FP8, channels_last and
+each attention kernel are worth before anybody writes them in Go. --dry runs tiny sizes on the CPU, to see that
+everything works.
 """
 import argparse, contextlib, json, math, os, subprocess, sys, time
 
