@@ -44,6 +44,11 @@ func Write(w io.Writer, entries []Entry, metadata map[string]string) error {
 	if err != nil {
 		return err
 	}
+	total := int64(len(text))
+	for _, size := range sizes {
+		total += size
+	}
+	reserve(w, total)
 	out := bufio.NewWriterSize(w, 1<<16)
 	out.Write(text) // a bufio.Writer keeps its first error for Flush
 	for i, e := range sorted {

@@ -24,6 +24,7 @@ var callsByNumber = map[uint64]struct {
 	unix.SYS_FSTAT: {"fstat", 0, -1}, unix.SYS_LSEEK: {"lseek", 0, -1}, unix.SYS_PREAD64: {"pread64", 0, -1},
 	unix.SYS_PWRITE64: {"pwrite64", 0, -1}, unix.SYS_FSYNC: {"fsync", 0, -1},
 	unix.SYS_FDATASYNC: {"fdatasync", 0, -1}, unix.SYS_FTRUNCATE: {"ftruncate", 0, -1},
+	unix.SYS_FALLOCATE: {"fallocate", 0, -1},
 	unix.SYS_FADVISE64: {"fadvise64", 0, -1}, unix.SYS_FLOCK: {"flock", 0, -1},
 	unix.SYS_GETDENTS64: {"getdents64", 0, -1}, unix.SYS_FCHMOD: {"fchmod", 0, -1},
 	unix.SYS_COPY_FILE_RANGE: {"copy_file_range", 2, -1}, unix.SYS_STATFS: {"statfs", -1, 0},
