@@ -52,6 +52,12 @@ func TestWriteIntoAnyKindOfFile(t *testing.T) {
 		require.NoError(t, err)
 		assert.True(t, bytes.Equal(append([]byte("before"), want.Bytes()...), got))
 	})
+	t.Run("a device that has no blocks", func(t *testing.T) {
+		f, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
+		require.NoError(t, err)
+		defer f.Close()
+		require.NoError(t, Write(f, entries, nil))
+	})
 	t.Run("a pipe", func(t *testing.T) {
 		r, w, err := os.Pipe()
 		require.NoError(t, err)
