@@ -27,7 +27,8 @@ type ParamLister interface {
 }
 
 // ModuleLister is a module with children that are not fields, because their names depend on its
-// options. They are listed after the fields.
+// options. They are listed after the fields. The tensors of a child without a name are named like
+// those of the module itself.
 type ModuleLister interface {
 	OwnModules() []Named
 }

@@ -190,8 +190,8 @@ func describe(name string) string {
 }
 
 func (n node) join(name string) string {
-	if n.name == "" {
-		return name
+	if n.name == "" || name == "" {
+		return n.name + name
 	}
 	return n.name + "." + name
 }

@@ -113,6 +113,10 @@ func TestListedModulesComeBehindTheFields(t *testing.T) {
 	if diff := cmp.Diff(want, names(nn.StateDict(m))); diff != "" {
 		t.Errorf("state (-want +got)\n%s", diff)
 	}
+	nameless := map[string]any{"top": &listing{Fc: small(), own: small()}}
+	if diff := cmp.Diff(strings.Fields("top.fc.weight top.weight"), names(nn.Params(nameless))); diff != "" {
+		t.Errorf("parameters of a child without a name (-want +got)\n%s", diff)
+	}
 }
 
 func moduleNames(ms []nn.Named) []string {

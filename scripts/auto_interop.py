@@ -4,7 +4,8 @@
     python scripts/auto_interop.py [CLASS...]   # all classes, or those whose names begin so
 
 transformers saves a model. Go loads it, computes logits and saves it. transformers' Auto class loads what Go saved.
-The models: eight encoders with four heads each, GPT-2 and every type of models/llama with two, T5, mT5, ViT and DeiT.
+The models: eight encoders with four heads each, GPT-2 and every type of models/llama with two, T5, mT5, BART,
+mBART, ViT and DeiT.
 Weights are read from model.safetensors, its shards, pytorch_model.bin and its shards.
 
 Text models make the same way with an adapter of peft on all linear layers below the head. For image models, the
@@ -61,6 +62,11 @@ for kind, settings in {"Llama": dict(rope_parameters=dict(rope_type="llama3", ro
 for kind, settings in (("T5", {}), ("T5", dict(feed_forward_proj="gated-gelu", tie_word_embeddings=False)), ("MT5", {})):
     KINDS.append((getattr(transformers, kind + "Config")(vocab_size=300, d_model=48, d_kv=16, d_ff=96, num_layers=2, num_heads=4, decoder_start_token_id=0, **settings),
                   getattr(transformers, kind + "ForConditionalGeneration"), "Seq2SeqLM"))
+for kind, settings in (("Bart", dict(decoder_layerdrop=0.1)), ("MBart", dict(scale_embedding=True, decoder_start_token_id=5))):
+    KINDS.append((getattr(transformers, kind + "Config")(vocab_size=300, d_model=48, encoder_layers=2, decoder_layers=3, encoder_attention_heads=4, decoder_attention_heads=2, encoder_ffn_dim=96, decoder_ffn_dim=64, max_position_embeddings=40, **settings),
+                  getattr(transformers, kind + "ForConditionalGeneration"), "Seq2SeqLM"))
+KINDS.append((transformers.BartConfig(vocab_size=300, d_model=48, encoder_layers=2, decoder_layers=1, encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=96, decoder_ffn_dim=96, max_position_embeddings=40),
+              transformers.BartForSequenceClassification, "SequenceClassification"))
 for kind, settings in {"ViT": dict(hidden_dropout_prob=0.1), "DeiT": dict(image_size=[32, 48], patch_size=[8, 12], qkv_bias=False)}.items():
     KINDS.append((getattr(transformers, kind + "Config")(**dict(dict(hidden_size=48, num_hidden_layers=3, num_attention_heads=4, intermediate_size=96, image_size=32, patch_size=8, num_labels=5), **settings)),
                   getattr(transformers, kind + "ForImageClassification"), "ImageClassification"))
@@ -76,7 +82,7 @@ def image_processor(config):
 def logits_of(model, ids, mask, pixels=None):
     if pixels is not None:
         return model(pixel_values=pixels).logits
-    second = dict(decoder_input_ids=ids[:, :5]) if model.config.is_encoder_decoder else {}
+    second = dict(decoder_input_ids=ids[:, :5]) if model.config.is_encoder_decoder and hasattr(model, "lm_head") else {}
     out = model(input_ids=ids, attention_mask=mask, **second)
     return out.logits if "logits" in out else torch.stack([out.start_logits, out.end_logits], -1)
 
@@ -180,6 +186,7 @@ def main():
         ids = torch.randint(5, 300, (4, 12), generator=g)
         mask = torch.ones_like(ids)
         ids[1, 5:] = 1
+        ids[:, 4] = 2  # the end of a text, from which BART reads a class
         mask[1, 5:] = 0
         picture = Image.fromarray(torch.randint(0, 256, (50, 70, 3), generator=g, dtype=torch.uint8).numpy())
         picture.save(scratch / "picture.png")
@@ -203,7 +210,7 @@ def main():
                 there.parent.mkdir()
                 save(layout, model, there)
                 encoder = kind.__name__.split("For")[0]
-                tokenized = encoder in ("Bert", "DistilBert", "Roberta") and layout == "safetensors"
+                tokenized = encoder in ("Bert", "DistilBert", "Roberta", "Bart") and layout == "safetensors"
                 if tokenized:
                     write_tokenizer(encoder, there)
                 if processor:

@@ -118,6 +118,14 @@ func (t *Tokenizer) WithPadding(o *Padding) (*Tokenizer, error) {
 	return &c, nil
 }
 
+// WithPostProcessor returns a tokenizer that differs only in its post-processor; with nil it has
+// none.
+func (t *Tokenizer) WithPostProcessor(p processors.PostProcessor) (*Tokenizer, error) {
+	c := *t
+	c.config.PostProcessor, c.layout = p, layoutOf(p)
+	return c.WithTruncation(c.config.Truncation) // which must leave room for other special tokens
+}
+
 // specialTokens returns the number of tokens that the post-processor adds.
 func (t *Tokenizer) specialTokens(isPair bool) int {
 	if t.config.PostProcessor == nil {

@@ -27,7 +27,7 @@ func CausalLM(ctx context.Context, model string, o Options) (*CausalLanguageMode
 }
 
 // Config describes a model that does not come from files: [gpt2.Config], [llama.Config],
-// [t5.Config], [vit.Config].
+// [t5.Config], [bart.Config], [vit.Config].
 type Config interface {
 	Blueprint() (transformer.Blueprint, error)
 }

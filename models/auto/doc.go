@@ -14,7 +14,7 @@
 //   - decoders ([CausalLM], [SequenceClassification], [RewardModel]): gpt2, llama, mistral, qwen2,
 //     qwen3, phi3, gemma, gemma2, gemma3_text, smollm3, olmo2 and, only as a language model,
 //     granite;
-//   - text to text ([Seq2SeqLM]): t5 and mt5;
+//   - text to text ([Seq2SeqLM]): t5, mt5, bart and mbart;
 //   - images ([ImageClassification]): vit and deit.
 //
 // An unsupported setting that would change the results is refused by name. A missing part of the

@@ -60,6 +60,11 @@ type Generation struct {
 	// reaches MaxNewTokens.
 	EOSTokenIDs, ForcedEOSTokenIDs []int64
 
+	// ForcedBOSTokenID is the first token that an encoder-decoder model generates, such as the
+	// language to which mBART-50 translates; nil: that of the file, or none; -1: none even if the
+	// file has one. In a decoder it follows a prompt of a single token.
+	ForcedBOSTokenID *int64
+
 	// StopStrings end the text with the token that completes one of them; the whole token is part
 	// of the text. They may begin in the prompt. They need Model.Tokenizer.
 	StopStrings []string
@@ -68,7 +73,7 @@ type Generation struct {
 	// the goroutine that generates. It works for one text without beams. Nil: no calls.
 	Stream func(part string)
 
-	// IgnoreFile ignores generation_config.json.
+	// IgnoreFile ignores generation_config.json, and what config.json says in its place.
 	IgnoreFile bool
 
 	vocabulary, padding int64   // of the model
@@ -94,12 +99,14 @@ const (
 	EarlyStoppingNever EarlyStopping = "never"
 )
 
-// readFile reads the model's generation_config.json, unless IgnoreFile is set.
+// readFile reads the defaults of the model's files, unless IgnoreFile is set. What
+// [Seq2SeqLanguageModel.SetLanguages] has said takes their place.
 func (g Generation) readFile(m *Model) (f generationFile, err error) {
-	if g.IgnoreFile {
-		return f, nil
+	if !g.IgnoreFile {
+		f, err = m.generationFile()
 	}
-	return readGenerationFile(m.dir)
+	m.languages.begin(&f)
+	return f, err
 }
 
 // resolved fills in missing values, for a prompt with the given number of tokens, and checks them.
@@ -129,10 +136,13 @@ func (g Generation) resolved(f generationFile, m *Model, prompt int) (_ Generati
 			*n = 0
 		}
 	}
+	if g.ForcedBOSTokenID != nil && *g.ForcedBOSTokenID == -1 {
+		g.ForcedBOSTokenID = nil
+	}
 	if g.MinP == -1 {
 		g.MinP = 0
 	}
-	g.MaxNewTokens, g.TopK = cmp.Or(g.MaxNewTokens, 20), cmp.Or(g.TopK, 50)
+	g.MaxNewTokens, g.TopK = m.newTokens(g.MaxNewTokens), cmp.Or(g.TopK, 50)
 	g.NumBeams, g.NumReturnSequences = cmp.Or(g.NumBeams, 1), cmp.Or(g.NumReturnSequences, 1)
 	g.LengthPenalty = cmp.Or(g.LengthPenalty, new(1.0))
 	g.EarlyStopping = cmp.Or(g.EarlyStopping, EarlyStoppingFalse)
@@ -159,6 +169,18 @@ func (g Generation) resolved(f generationFile, m *Model, prompt int) (_ Generati
 	}
 	g.stops, err = m.stopAt(g.StopStrings)
 	return g, err
+}
+
+// newTokens returns how many tokens are generated at most if n are wanted, 0 meaning the default.
+func (m *Model) newTokens(n int) int {
+	room := m.Limits().MaxLength
+	switch {
+	case !m.blueprint.Pair:
+		return cmp.Or(n, 20)
+	case n == 0:
+		return int(min(20, max(1, room-1))) // transformers' default counts the token that a text starts with
+	}
+	return int(min(int64(n), room))
 }
 
 // check returns an error for invalid values.
@@ -195,6 +217,10 @@ func (g Generation) check() error {
 		if c.bad {
 			return fmt.Errorf("auto: Generation.%s is %v; want %s", c.name, c.is, c.want)
 		}
+	}
+	if id := g.ForcedBOSTokenID; id != nil && (*id < 0 || *id >= g.vocabulary) {
+		return fmt.Errorf("auto: Generation.ForcedBOSTokenID is %d; want an id of the vocabulary of %d, or -1 for none",
+			*id, g.vocabulary)
 	}
 	for name, ids := range map[string][]int64{"BadWordsIDs": slices.Concat(g.BadWordsIDs...),
 		"SuppressTokens": g.SuppressTokens, "BeginSuppressTokens": g.BeginSuppressTokens,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/internal/regularfile"
+	"github.com/gotrainer/gotrainer/models/pretrained"
 )
 
 // generationConfigName is the file with the defaults of transformers' generate.
@@ -51,7 +52,7 @@ func (s *EarlyStopping) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// generationFile contains the supported settings of generation_config.json.
+// generationFile contains the supported settings of generation_config.json, or of config.json.
 type generationFile struct {
 	MaxLength           *int          `json:"max_length"`
 	MaxNewTokens        *int          `json:"max_new_tokens"`
@@ -75,7 +76,11 @@ type generationFile struct {
 	ForcedEOSTokenIDs   []int64       `json:"-"` // forced_eos_token_id, likewise
 	StopStrings         []string      `json:"-"` // stop_strings, a string or several
 	BOSTokenID          *int64        `json:"bos_token_id"`
+	ForcedBOSTokenID    *int64        `json:"forced_bos_token_id"`
+	ForceBOS            bool          `json:"force_bos_token_to_be_generated"` // its older name, only in config.json
 	DecoderStart        *int64        `json:"decoder_start_token_id"`
+
+	name string // of the file
 }
 
 // without lists unsupported settings that would change the generated tokens, with the values for
@@ -84,26 +89,42 @@ var without = map[string][]string{
 	"typical_p": {"1", "1.0"}, "top_h": nil, "epsilon_cutoff": {"0", "0.0"}, "eta_cutoff": {"0", "0.0"},
 	"penalty_alpha": {"0", "0.0"}, "dola_layers": nil, "num_beam_groups": {"1"}, "diversity_penalty": {"0", "0.0"},
 	"encoder_repetition_penalty": {"1", "1.0"}, "encoder_no_repeat_ngram_size": {"0"}, "force_words_ids": nil,
-	"constraints": nil, "renormalize_logits": {"false"}, "forced_bos_token_id": nil, "remove_invalid_values": {"false"},
+	"constraints": nil, "renormalize_logits": {"false"}, "remove_invalid_values": {"false"},
 	"exponential_decay_length_penalty": nil, "sequence_bias": nil, "token_healing": {"false"},
 	"guidance_scale": {"1", "1.0"}, "watermarking_config": nil, "max_time": nil,
 }
 
-// readGenerationFile reads the file in dir. If there is none, it returns the zero value.
-func readGenerationFile(dir string) (f generationFile, err error) {
-	if dir == "" {
-		return f, nil
+// generationFile returns the settings of generation_config.json in the model's folder. If there is
+// no such file, they are those that config.json has among its own, as in transformers.
+func (m *Model) generationFile() (f generationFile, err error) {
+	if m.dir != "" {
+		f.name = generationConfigName
+		path := filepath.Join(m.dir, f.name)
+		text, err := regularfile.ReadFile(path, maxGenerationConfig)
+		if err == nil {
+			err = f.decode(text)
+		}
+		switch {
+		case err == nil:
+			return f, nil
+		case !errors.Is(err, fs.ErrNotExist):
+			return f, fmt.Errorf("auto: %s: %w (Generation.IgnoreFile leaves it out)", path, err)
+		}
 	}
-	path := filepath.Join(dir, generationConfigName)
-	text, err := regularfile.ReadFile(path, maxGenerationConfig)
-	if errors.Is(err, fs.ErrNotExist) {
-		return f, nil
+	f.name = pretrained.ConfigName
+	d, err := m.blueprint.Document(m.Architecture())
+	var text []byte
+	if err == nil {
+		text, err = json.Marshal(d)
 	}
 	if err == nil {
 		err = f.decode(text)
 	}
 	if err != nil {
-		return f, fmt.Errorf("auto: %s: %w (Generation.IgnoreFile leaves it out)", path, err)
+		return f, fmt.Errorf("auto: %s: %w (Generation.IgnoreFile leaves it out)", filepath.Join(m.dir, f.name), err)
+	}
+	if f.ForceBOS {
+		f.ForcedBOSTokenID = f.BOSTokenID
 	}
 	return f, nil
 }
@@ -138,7 +159,7 @@ func (g Generation) withFile(f generationFile, prompt int) (Generation, error) {
 	case f.MaxLength != nil:
 		if g.MaxNewTokens = *f.MaxLength - prompt; g.MaxNewTokens < 1 {
 			return g, fmt.Errorf("auto: max_length of %s is %d, and a prompt has %d tokens, which are counted there; set "+
-				"Generation.MaxNewTokens", generationConfigName, *f.MaxLength, prompt)
+				"Generation.MaxNewTokens", f.name, *f.MaxLength, prompt)
 		}
 	}
 	switch {
@@ -165,6 +186,7 @@ func (g Generation) withFile(f generationFile, prompt int) (Generation, error) {
 	}
 	g.RepetitionPenalty = cmp.Or(g.RepetitionPenalty, optional.Or(f.RepetitionPenalty, 0))
 	g.NoRepeatNGramSize = cmp.Or(g.NoRepeatNGramSize, optional.Or(f.NoRepeatNGramSize, 0))
+	g.ForcedBOSTokenID = cmp.Or(g.ForcedBOSTokenID, f.ForcedBOSTokenID)
 	for _, of := range []struct {
 		own  *[]int64
 		file []int64

@@ -42,7 +42,7 @@ func (m *CausalLanguageModel) GRPOTask(o grpo.TaskOptions) (*grpo.Task, error) {
 
 // rolloutSettings returns the checked settings for generating completions.
 func (m *CausalLanguageModel) rolloutSettings(o grpo.TaskOptions) (g Generation, f generationFile, err error) {
-	if f, err = readGenerationFile(m.dir); err != nil {
+	if f, err = m.generationFile(); err != nil {
 		return g, f, err
 	}
 	f = generationFile{EOSTokenIDs: f.EOSTokenIDs}

@@ -43,10 +43,19 @@ func (h *preHead) forward(_ transformer.Backbone, hidden torch.Tensor) torch.Ten
 	return h.Classifier.Forward(h.Dropout.Forward(h.PreClassifier.Forward(hidden.Select(1, 0)).ReLU()))
 }
 
+// pairHead classifies texts by the one token that their decoder represents them by: BART.
+type pairHead struct {
+	Classifier *roberta.Top `module:"classification_head"`
+}
+
+func (h *pairHead) forward(_ transformer.Backbone, hidden torch.Tensor) torch.Tensor {
+	return h.Classifier.Forward(hidden)
+}
+
 // sequenceHead classifies texts.
 func sequenceHead(p transformer.Blueprint, b transformer.Builder) head {
 	labels, size := p.Head.NumLabels, p.HiddenSize
-	if p.LanguageModel != "" {
+	if p.LanguageModel != "" && !p.Pair {
 		return newScoreHead(p, b)
 	}
 	dropout := nn.NewDropout(p.ClassifierDropout)
@@ -57,6 +66,9 @@ func sequenceHead(p transformer.Blueprint, b transformer.Builder) head {
 		return &preHead{b.Linear(size, size), b.Linear(size, labels), dropout}
 	}
 	top := &roberta.Top{Dense: b.Linear(size, size), Dropout: dropout, OutProj: b.Linear(size, labels)}
+	if p.Pair {
+		return &pairHead{top}
+	}
 	if p.ModelType == "electra" {
 		top.Activation = gelu
 	}

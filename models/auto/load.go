@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gotrainer/gotrainer/models/bart"
 	"github.com/gotrainer/gotrainer/models/bert"
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/deberta"
@@ -125,10 +126,13 @@ var (
 	classifiers = func() blueprints {
 		all := maps.Clone(encoders)
 		maps.Copy(all, decoders)
+		all["bart"], all["mbart"] = bart.Blueprint, bart.Blueprint
 		delete(all, "granite")
 		return all
 	}()
-	pairs      = blueprints{"t5": t5.Blueprint, "mt5": t5.Blueprint} // an encoder and a decoder
+	pairs = blueprints{ // an encoder and a decoder
+		"t5": t5.Blueprint, "mt5": t5.Blueprint, "bart": bart.Blueprint, "mbart": bart.Blueprint,
+	}
 	ofPictures = blueprints{"vit": vit.Blueprint, "deit": vit.Blueprint}
 )
 
@@ -269,15 +273,15 @@ func build(dir string, p transformer.Blueprint, t task, o Options, dtype torch.D
 		m.quantization = o.Quantize
 		return m, m.quantizeRest()
 	}
-	// The files decide whether the output layer has its own weight, whatever config.json says.
-	if p.Pair {
-		if p.Untied, err = pretrained.Differ(dir, "lm_head.weight", "shared.weight"); err != nil {
-			return nil, fmt.Errorf("auto: %w", err)
-		}
-	}
 	prefix := ""
 	if p.Prefix != "" {
 		prefix = p.Prefix + "."
+	}
+	// The files decide whether the output layer has its own weight, whatever config.json says.
+	if p.Pair {
+		if p.Untied, err = pretrained.Differ(dir, "lm_head.weight", prefix+"shared.weight"); err != nil {
+			return nil, fmt.Errorf("auto: %w", err)
+		}
 	}
 	fresh := func(name string) bool {
 		return prefix != "" && (!strings.HasPrefix(name, prefix) || strings.HasPrefix(name, prefix+"pooler."))

@@ -27,8 +27,8 @@ var (
 )
 
 // loraTargets are the layers that get updates by default: peft's defaults. For the types that peft
-// has no default for (DistilBERT, MPNet, ModernBERT, Phi-3, SmolLM3, OLMo 2 and Granite), they are
-// the corresponding layers.
+// has no default for (DistilBERT, MPNet, ModernBERT, Phi-3, SmolLM3, OLMo 2, Granite and mBART), they
+// are the corresponding layers.
 var loraTargets = map[string][]string{
 	"bert": {"query", "value"}, "roberta": {"query", "value"}, "xlm-roberta": {"query", "value"},
 	"electra": {"query", "value"}, "distilbert": {"q_lin", "v_lin"}, "mpnet": {"attn.q", "attn.v"},
@@ -38,7 +38,7 @@ var loraTargets = map[string][]string{
 	"qwen3": {"q_proj", "v_proj"}, "gemma": {"q_proj", "v_proj"}, "gemma2": {"q_proj", "v_proj"},
 	"gemma3_text": {"q_proj", "v_proj"}, "phi3": {"qkv_proj"}, "smollm3": {"q_proj", "v_proj"},
 	"olmo2": {"q_proj", "v_proj"}, "granite": {"q_proj", "v_proj"}, "t5": {"q", "v"},
-	"mt5": {"q", "v"},
+	"mt5": {"q", "v"}, "bart": {"q_proj", "v_proj"}, "mbart": {"q_proj", "v_proj"},
 }
 
 // AddLoRA gives the model an adapter, which is then trained and saved instead of the model itself:

@@ -56,6 +56,8 @@ type Model struct {
 
 	processor vision.ProcessorConfig // from the folder; WriteConfig replaces the options by those of ImageProcessor
 
+	languages *languages // of an mBART; nil: those of its tokenizer
+
 	paddingFree bool
 	padTokenID  *int64 // the last of SetPadTokenID; nil: that of config.json
 }
@@ -101,7 +103,11 @@ func (m *Model) OwnModules() []nn.Named {
 	if m.headFirst() {
 		return append(nn.Children(m.head), encoder...)
 	}
-	return append(encoder, nn.Children(m.head)...)
+	modules := append(encoder, nn.Children(m.head)...)
+	if h, ok := m.head.(*seq2seqHead); ok && h.bias != nil {
+		modules = append(modules, nn.Named{Module: h.bias})
+	}
+	return modules
 }
 
 // prefix returns the name of the encoder among the modules, or the empty string if its modules are
@@ -156,7 +162,7 @@ func (m *Model) Forward(ids, mask, types torch.Tensor) torch.Tensor {
 		panic(torch.Errorf("auto.Model.Forward", torch.ErrNotSupported, "%s takes pictures: ImageClassifier.Forward",
 			m.Architecture()))
 	}
-	if m.backbone.Forward == nil {
+	if m.backbone.Forward == nil || m.task.class == seq2seqLM.class {
 		panic(torch.Errorf("auto.Model.Forward", torch.ErrNotSupported, "%s takes two texts: ForwardPair", m.Architecture()))
 	}
 	return torch.Return(func() torch.Tensor {

@@ -27,11 +27,18 @@ func (g Generation) processed(logits torch.Tensor, seen [][]int64, begun int) to
 	if added < g.MinNewTokens {
 		logits = forbiddenToAll(logits, g.EOSTokenIDs)
 	}
+	if g.ForcedBOSTokenID != nil && len(seen[0]) == 1 {
+		logits = only(logits, []int64{*g.ForcedBOSTokenID})
+	}
 	if len(g.ForcedEOSTokenIDs) > 0 && added == g.MaxNewTokens-1 {
 		logits = only(logits, g.ForcedEOSTokenIDs)
 	}
 	logits = forbiddenToAll(logits, g.SuppressTokens)
-	if added == 0 {
+	first := 0
+	if g.ForcedBOSTokenID != nil && begun == 1 { // the forced token comes before
+		first = 1
+	}
+	if added == first {
 		logits = forbiddenToAll(logits, g.BeginSuppressTokens)
 	}
 	return logits

@@ -54,6 +54,9 @@ func (m *Model) WriteConfig(dir string) error {
 	}
 	err := m.writeTokenizer(dir)
 	if err == nil {
+		err = m.writeLanguages(dir)
+	}
+	if err == nil {
 		err = m.writeChatTemplate(dir)
 	}
 	if err != nil {
@@ -77,13 +80,17 @@ func (m *Model) writeConfig(dir string) error {
 	if m.padTokenID != nil {
 		fields = append(fields, pretrained.Field{Key: padTokenKey, Value: m.padTokenID})
 	}
+	fields = append(fields, m.languages.beginning()...)
 	if err := d.Encode(fields); err != nil {
 		return fmt.Errorf("auto: %w", err)
 	}
 	if err := d.Write(dir); err != nil {
 		return err
 	}
-	if err := copyFiles(m.dir, dir, []string{generationConfigName}); err != nil {
+	if err = copyFiles(m.dir, dir, []string{generationConfigName}); err == nil {
+		err = changeFile(dir, generationConfigName, m.languages.beginning())
+	}
+	if err != nil {
 		return fmt.Errorf("auto: %w", err)
 	}
 	return nil

@@ -42,7 +42,7 @@ func NewSequenceClassification(c Config, h classify.Head, t *text.Tokenizer) (*S
 func labelled(p transformer.Blueprint, d pretrained.Document, h classify.Head) (transformer.Blueprint, error) {
 	own, err := classify.DecodeHead(maps.Clone(d))
 	if err == nil {
-		p.Head, err = h.Over(own).Resolved()
+		p.Head, err = h.Over(own.Over(p.Head)).Resolved()
 	}
 	document, head := p.Document, p.Head
 	p.Document = func(architecture string) (pretrained.Document, error) {

@@ -22,11 +22,15 @@ var _ seq2seq.Model = (*Seq2SeqLanguageModel)(nil)
 
 // Seq2SeqLM loads a model from a folder or the Hub.
 func Seq2SeqLM(ctx context.Context, model string, o Options) (*Seq2SeqLanguageModel, error) {
-	m, err := load(ctx, model, seq2seqLM, o)
+	loaded, err := load(ctx, model, seq2seqLM, o)
 	if err != nil {
 		return nil, err
 	}
-	return &Seq2SeqLanguageModel{m}, nil
+	m := &Seq2SeqLanguageModel{loaded}
+	if err := m.takeLanguages(); err != nil {
+		return nil, err
+	}
+	return m, nil
 }
 
 // NewSeq2SeqLM makes a model with random weights, such as a [t5.Config] describes, in training
@@ -52,15 +56,25 @@ func (m *Seq2SeqLanguageModel) Encode(source, target string) (seq2seq.Sample, er
 	if err != nil {
 		return seq2seq.Sample{}, err
 	}
-	second, err := m.encode(text.Single(target))
+	second, err := m.encodeTarget(text.Single(target))
 	if err != nil {
 		return seq2seq.Sample{}, err
 	}
-	labels, ends := second.IDs, m.blueprint.EOSTokenIDs
-	if n := len(labels); len(ends) > 0 && (n == 0 || !slices.Contains(ends, labels[n-1])) {
-		labels = append(slices.Clip(labels), ends[0])
+	return seq2seq.Sample{Text: m.Limits().Of(first), Labels: m.ended(second.IDs), Target: target}, nil
+}
+
+// ended adds a token that ends a text to labels that have none at their end.
+func (m *Seq2SeqLanguageModel) ended(labels []int64) []int64 {
+	ends, last := m.blueprint.EOSTokenIDs, 1
+	if m.blueprint.WrapsLabels { // a language may follow the end
+		last = 2
 	}
-	return seq2seq.Sample{Text: m.Limits().Of(first), Labels: labels, Target: target}, nil
+	is := func(id int64) bool { return slices.Contains(ends, id) }
+	if len(ends) == 0 || slices.ContainsFunc(labels[max(0, len(labels)-last):], is) {
+		return labels
+	}
+	labels = labels[:min(int64(len(labels)), m.Limits().MaxLength-1)]
+	return append(slices.Clip(labels), ends[0])
 }
 
 // ForwardPair maps the token ids of source texts, [B, L], and of target texts, [B, T], to logits,
@@ -71,8 +85,34 @@ func (m *Seq2SeqLanguageModel) ForwardPair(ids, mask, decoderIDs torch.Tensor) t
 	})
 }
 
+// FinalLogitsBias is what BART and mBART add to the logits of all words, [1, vocabulary]:
+// final_logits_bias of their files, which is not trained. It is undefined in other models.
+func (m *Seq2SeqLanguageModel) FinalLogitsBias() torch.Tensor {
+	if h, ok := m.head.(*seq2seqHead); ok && h.bias != nil {
+		return h.bias.Bias
+	}
+	return torch.Tensor{}
+}
+
 // DecoderStartTokenID is the token that begins every generated text: decoder_start_token_id.
 func (m *Seq2SeqLanguageModel) DecoderStartTokenID() int64 { return m.blueprint.DecoderStartTokenID }
+
+// DecoderStartOf is the token that begins the target text with the given labels in training, as
+// transformers' shift_tokens_right puts it there: DecoderStartTokenID, or in mBART the last of the
+// labels, which is a language or the end token. Labels that are [inputs.IgnoreIndex] or padding do
+// not count; transformers goes wrong if there are any before the last one.
+func (m *Seq2SeqLanguageModel) DecoderStartOf(labels []int64) int64 {
+	if !m.blueprint.WrapsLabels {
+		return m.DecoderStartTokenID()
+	}
+	padding := m.Limits().PadTokenID
+	for _, id := range slices.Backward(labels) {
+		if id != inputs.IgnoreIndex && id != padding {
+			return id
+		}
+	}
+	return padding
+}
 
 // EOSTokenIDs are the tokens that end a text: eos_token_id.
 func (m *Seq2SeqLanguageModel) EOSTokenIDs() []int64 { return slices.Clone(m.blueprint.EOSTokenIDs) }
@@ -181,7 +221,14 @@ func (m *Seq2SeqLanguageModel) write(ctx context.Context, p engine.ForwardPass, 
 type seq2seqHead struct {
 	LMHead *nn.Linear `module:"lm_head"`
 
-	scale float64 // factor of its input
+	scale float64     // factor of its input
+	bias  *logitsBias `module:"-"` // nil: none
+}
+
+// logitsBias is added to logits. Its name in files is that of a tensor of the whole model, so
+// OwnModules lists it without a name of its own.
+type logitsBias struct {
+	Bias torch.Tensor `buffer:"final_logits_bias,optional"` // [1, vocabulary]
 }
 
 func (h *seq2seqHead) tie(e *nn.Embedding) { h.LMHead.Weight = e.Weight }
@@ -192,9 +239,17 @@ func (h *seq2seqHead) forward(_ transformer.Backbone, hidden torch.Tensor) torch
 	if h.scale != 1 {
 		hidden = hidden.MulScalar(h.scale)
 	}
-	return h.LMHead.Forward(hidden)
+	logits := h.LMHead.Forward(hidden)
+	if h.bias != nil {
+		logits = logits.Add(h.bias.Bias)
+	}
+	return logits
 }
 
 func newSeq2SeqHead(p transformer.Blueprint, b transformer.Builder) head {
-	return &seq2seqHead{b.LinearNoBias(p.HiddenSize, p.Limits.VocabSize), p.OutputScale}
+	h := &seq2seqHead{LMHead: b.LinearNoBias(p.HiddenSize, p.Limits.VocabSize), scale: p.OutputScale}
+	if p.LogitsBias {
+		h.bias = &logitsBias{nn.Buffer(torch.TensorOptions{DType: b.DType}.Zeros(1, p.Limits.VocabSize))}
+	}
+	return h
 }

@@ -53,16 +53,22 @@ func (m *Model) encodeWithin(in text.Input, maxLength int, o *text.EncodeOptions
 	if m.Tokenizer == nil {
 		return nil, m.errNoTokenizer()
 	}
+	return m.encodeBy(m.Tokenizer, in, maxLength, o)
+}
+
+// encodeBy is encodeWithin with another tokenizer.
+func (m *Model) encodeBy(t *text.Tokenizer, in text.Input, maxLength int, o *text.EncodeOptions) (*text.Encoding,
+	error) {
 	limit := text.Truncation{MaxLength: int(m.Limits().MaxLength), Direction: m.tokenizerConfig.truncationSide}
 	if maxLength > 0 {
 		limit.MaxLength = min(limit.MaxLength, maxLength)
 	}
-	if own := m.Tokenizer.Config().Truncation; own != nil {
+	if own := t.Config().Truncation; own != nil {
 		own := *own
 		own.MaxLength = min(own.MaxLength, limit.MaxLength)
 		limit = own
 	}
-	t, err := m.Tokenizer.WithTruncation(&limit)
+	t, err := t.WithTruncation(&limit)
 	if err != nil {
 		return nil, fmt.Errorf("auto: %w", err)
 	}

@@ -1,6 +1,7 @@
 package auto
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,6 +26,8 @@ const (
 type tokenizerConfig struct {
 	truncationSide text.Direction    // where transformers' tokenizer truncates texts that are too long
 	special        map[string]string // special tokens: mask_token and cls_token
+
+	sourceLanguage, targetLanguage string // of an mBART: src_lang and tgt_lang
 }
 
 // readTokenizerConfig reads tokenizer_config.json, and from special_tokens_map.json the special
@@ -43,6 +46,8 @@ func readTokenizerConfig(dir string) (tokenizerConfig, error) {
 			Side string             `json:"truncation_side"`
 			Mask specialtoken.Token `json:"mask_token"`
 			Cls  specialtoken.Token `json:"cls_token"`
+			From string             `json:"src_lang"`
+			To   string             `json:"tgt_lang"`
 		}
 		if err := json.Unmarshal(content, &f); err != nil {
 			return c, fmt.Errorf("%s: %w", path, err)
@@ -52,6 +57,7 @@ func readTokenizerConfig(dir string) (tokenizerConfig, error) {
 				c.special[key] = token.Content
 			}
 		}
+		c.sourceLanguage, c.targetLanguage = cmp.Or(c.sourceLanguage, f.From), cmp.Or(c.targetLanguage, f.To)
 		switch f.Side {
 		case "", "right":
 		case "left":

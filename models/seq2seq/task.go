@@ -17,8 +17,9 @@ type Model interface {
 	// logit for every word that may follow each target token, [B, T, vocabulary]. The mask, [B, L],
 	// has 0 where the source is padding; undefined means that there is none.
 	ForwardPair(ids, mask, decoderIDs torch.Tensor) torch.Tensor
-	// DecoderStartTokenID is the token that begins every target text.
-	DecoderStartTokenID() int64
+	// DecoderStartOf is the token that begins the target text with the given labels, which are those
+	// of a [Sample].
+	DecoderStartOf(labels []int64) int64
 	Limits() inputs.Limits
 	// WriteConfig writes config.json into a folder.
 	WriteConfig(dir string) error
@@ -35,7 +36,7 @@ type Sample struct {
 type Batch struct {
 	inputs.Batch
 	Labels     data.Padded[int64] // inputs.IgnoreIndex in padding
-	DecoderIDs data.Padded[int64] // the start token, then Labels without the last
+	DecoderIDs data.Padded[int64] // the token that begins the target, then Labels without the last
 	Targets    []string
 }
 
@@ -112,11 +113,15 @@ func (t *Task) Collate(samples []Sample) (b Batch, err error) {
 	if b.Labels, err = data.PadField(samples, labels, inputs.IgnoreIndex, t.options.TargetPadding); err != nil {
 		return b, err
 	}
+	if int64(b.Labels.Width) > t.limits.MaxLength {
+		return b, fmt.Errorf("seq2seq: TargetPadding.Multiple makes rows of %d labels, but the model has positions for %d",
+			b.Labels.Width, t.limits.MaxLength)
+	}
 	b.DecoderIDs = b.Labels
 	b.DecoderIDs.Values = make([]int64, len(b.Labels.Values))
 	for i := range b.Labels.Rows {
 		row := b.DecoderIDs.Row(i)
-		row[0] = t.model.DecoderStartTokenID()
+		row[0] = t.model.DecoderStartOf(samples[i].Labels)
 		for j, label := range b.Labels.Row(i)[:len(row)-1] {
 			if row[j+1] = label; label == inputs.IgnoreIndex {
 				row[j+1] = t.limits.PadTokenID
@@ -130,6 +135,10 @@ func (t *Task) Collate(samples []Sample) (b Batch, err error) {
 func (t *Task) fault(labels []int64) string {
 	if len(labels) == 0 {
 		return "Labels is empty; even an empty text has the token that ends it"
+	}
+	if int64(len(labels)) > t.limits.MaxLength {
+		return fmt.Sprintf("Labels has %d tokens, but the model has positions for %d; cut the target", len(labels),
+			t.limits.MaxLength)
 	}
 	for i, id := range labels {
 		if id != inputs.IgnoreIndex && (id < 0 || id >= t.limits.VocabSize) {

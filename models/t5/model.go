@@ -153,7 +153,9 @@ func (d *Dense) DrawWeights(_ float64, wanted func(name string, t torch.Tensor) 
 
 // Encode maps token ids, [B, L], to the hidden states that the decoder attends to, [B, L, hidden].
 // The attention mask, [B, L], is 0 for padding; undefined means no padding.
-func (m *Model) Encode(ids, mask torch.Tensor) torch.Tensor { return m.encode(ids, keepOf(mask)) }
+func (m *Model) Encode(ids, mask torch.Tensor) torch.Tensor {
+	return m.encode(ids, transformer.KeyMask(mask))
+}
 
 func (m *Model) encode(ids, keep torch.Tensor) torch.Tensor {
 	return m.Encoder.forward(ids, m.config.Attention, scores{keep, m.Encoder.bias(0, ids.Size(1), ids.Size(1))}, memory{})
@@ -163,21 +165,11 @@ func (m *Model) encode(ids, keep torch.Tensor) torch.Tensor {
 // and of a target text, [B, T], to the hidden states of the target, [B, T, hidden]. Each token of
 // the target attends to itself and to all tokens before it, including padding.
 func (m *Model) Forward(ids, mask, decoderIDs torch.Tensor) torch.Tensor {
-	keep := keepOf(mask)
+	keep := transformer.KeyMask(mask)
 	length := decoderIDs.Size(1)
 	n := torch.TensorOptions{Device: decoderIDs.Device()}.Arange(0, length, 1)
 	self := scores{n.Unsqueeze(1).Ge(n).View(1, 1, length, length), m.Decoder.bias(0, length, length)}
 	return m.Decoder.forward(decoderIDs, m.config.Attention, self, memory{m.encode(ids, keep), scores{keep: keep}})
-}
-
-// keepOf returns where tokens of a text may be attended to, [B, 1, 1, L], or the undefined tensor,
-// which means everywhere.
-func keepOf(mask torch.Tensor) torch.Tensor {
-	keep := transformer.PaddingMask(mask, torch.Float32, transformer.SDPA)
-	if keep.Defined() {
-		keep = keep.Narrow(2, 0, 1)
-	}
-	return keep
 }
 
 // memory is what a decoder attends to: the encoder's hidden states, and where they are not padding.
@@ -208,14 +200,13 @@ func (s *Stack) forward(ids torch.Tensor, kind transformer.Attention, self score
 }
 
 func (b *Block) forward(x torch.Tensor, kind transformer.Attention, self scores, m memory,
-	past *pastBlock) torch.Tensor {
-	a := b.SelfAttention
-	normal := a.LayerNorm.Forward(x)
-	x = x.Add(a.Dropout.Forward(a.SelfAttention.forward(normal, kind, self, past.own(a.SelfAttention, normal))))
-	if c := b.EncDec; c != nil {
-		normal := c.LayerNorm.Forward(x)
-		out := c.EncDecAttention.forward(normal, kind, m.scores, past.other(c.EncDecAttention, m.hidden))
-		x = x.Add(c.Dropout.Forward(out))
+	past *transformer.PairPast) torch.Tensor {
+	l := b.SelfAttention
+	normal, a := l.LayerNorm.Forward(x), l.SelfAttention
+	x = x.Add(l.Dropout.Forward(a.forward(normal, kind, self, past.Own(normal, a.K, a.V))))
+	if l := b.EncDec; l != nil {
+		normal, a := l.LayerNorm.Forward(x), l.EncDecAttention
+		x = x.Add(l.Dropout.Forward(a.forward(normal, kind, m.scores, past.Other(m.hidden, a.K, a.V))))
 	}
 	f := b.FeedForward
 	return x.Add(f.Dropout.Forward(f.DenseReluDense.forward(f.LayerNorm.Forward(x))))

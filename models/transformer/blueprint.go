@@ -30,12 +30,15 @@ type Blueprint struct {
 	Images classify.ImageLimits // of a model of pictures
 
 	LanguageModel string // of a decoder: transformers' class with a head, GPT2LMHeadModel
-	// Pair says that it is an encoder with a decoder. The second text starts with
-	// DecoderStartTokenID, and its hidden states are multiplied by OutputScale for the output
-	// layer.
+	// Pair says that it is an encoder with a decoder. A generated second text starts with
+	// DecoderStartTokenID; the targets of training do too, or with WrapsLabels, each with its own
+	// last token. The hidden states of the second text are multiplied by OutputScale for the output
+	// layer, and with LogitsBias, final_logits_bias is added to the logits.
 	Pair                bool
 	DecoderStartTokenID int64
+	WrapsLabels         bool
 	OutputScale         float64
+	LogitsBias          bool
 	Logits              Logits                   // of a decoder: applied to the logits
 	EOSTokenIDs         []int64                  // of a decoder: they end a text
 	PadTokenID          *int64                   // of a decoder: pad_token_id, which may be no id; nil: none

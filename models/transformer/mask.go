@@ -43,6 +43,16 @@ func PaddingMask(mask torch.Tensor, dtype torch.DType, a Attention) torch.Tensor
 	})
 }
 
+// KeyMask returns where tokens of a text may be attended to, [B, 1, 1, L], for an attention mask as
+// in [PaddingMask]. The undefined tensor means everywhere.
+func KeyMask(mask torch.Tensor) torch.Tensor {
+	keep := PaddingMask(mask, torch.Float32, SDPA)
+	if keep.Defined() {
+		keep = keep.Narrow(2, 0, 1)
+	}
+	return keep
+}
+
 // CausalMask returns the [Mask] of a decoder, in which tokens attend to themselves and those
 // before them, for hidden states x, [B, L, hidden], and an attention mask as in [PaddingMask].
 func CausalMask(mask, x torch.Tensor, a Attention) Mask { return WindowMask(mask, x, 0, a) }

@@ -26,6 +26,7 @@ type CausalCase struct {
 	Name                      string
 	Attention                 transformer.Attention
 	Full, BF16, Checkpointing bool // Full: no text is padded
+	Half                      bool // the weights are in bfloat16
 	Dropout                   float64
 	Generator                 string
 	Grads                     map[string]string
@@ -68,6 +69,8 @@ func (c CausalCase) Pass(t *testing.T, m any, file *golden.File, predict func() 
 	precision, computed := amp.FP32, torch.Float32
 	if c.BF16 {
 		precision, computed = amp.BF16, torch.BFloat16
+	} else if c.Half {
+		computed = torch.BFloat16
 	}
 	var o engine.Outputs
 	var loss torch.Tensor
@@ -79,7 +82,7 @@ func (c CausalCase) Pass(t *testing.T, m any, file *golden.File, predict func() 
 	loss.Backward()
 	golden.RecordedIn(t, "logits", o.Logits[0].Detach(), file.Tensor(c.Name+".logits"), computed)
 	golden.RecordedIn(t, "loss", loss.Detach(), file.Tensor(c.Name+".loss"), computed)
-	SameGrads(t, m, c.Grads, c.Norms, map[bool]float64{false: 1e-4, true: 2e-2}[c.BF16])
+	SameGrads(t, m, c.Grads, c.Norms, map[bool]float64{false: 1e-4, true: 2e-2}[c.BF16 || c.Half])
 	if testenv.SameBits() {
 		assert.Equal(t, c.Generator, Generator(), "the generator has another state")
 	}
