@@ -13,6 +13,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/auto"
 	"github.com/gotrainer/gotrainer/models/convnext"
 	"github.com/gotrainer/gotrainer/models/internal/modeltest"
+	"github.com/gotrainer/gotrainer/models/lora"
 	"github.com/gotrainer/gotrainer/models/resnet"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
@@ -53,6 +54,7 @@ func TestWhatAResNetCannotDoIsNamed(t *testing.T) {
 	small := resnet.Config{EmbeddingSize: 4, HiddenSizes: []int64{4}, Depths: []int64{1}, LayerType: resnet.BasicLayer}
 	m, err := auto.NewImageClassification(small, nil)
 	require.NoError(t, err)
+	assert.ErrorContains(t, m.AddLoRA(lora.Config{R: 2}), "a ResNet has no linear layer besides its head")
 	assert.ErrorContains(t, m.InterpolatePosEncoding(true), "it takes pictures of any size")
 	assert.ErrorContains(t, m.FuseQKVProjections(true), "ResNet have no fused query")
 	_, err = engine.New(m.Task(), engine.Options{GradientCheckpointing: true})
