@@ -4,12 +4,12 @@
     python scripts/auto_interop.py [CLASS...]   # all classes, or those whose names begin so
 
 transformers saves a model. Go loads it, computes logits and saves it. transformers' Auto class loads what Go saved.
-The models: eight encoders with four heads each, GPT-2 and every type of models/llama with two, T5, mT5, BART,
-mBART, ViT and DeiT.
-Weights are read from model.safetensors, its shards, pytorch_model.bin and its shards.
+The models: eight encoders with four heads each, GPT-2 and every type of models/llama with two, T5, mT5, BART, mBART,
+ViT, DeiT, ResNet and both versions of ConvNeXt. Weights are read from model.safetensors, its shards,
+pytorch_model.bin and its shards.
 
-Text models make the same way with an adapter of peft on all linear layers below the head. For image models, the
-numbers of the image processor are compared as well. A folder that has tokenizer.json alone must come back with a
+All models but ResNet make the same way with an adapter of peft on all linear layers below the head. Image models have
+an image processor, whose numbers are compared as well. A folder that has tokenizer.json alone must come back with a
 tokenizer that gives the same ids.
 
 Run it from the root of the repository, with the packages of scripts/golden/requirements.txt. The Go side finds
@@ -33,6 +33,7 @@ import torch
 import transformers
 from PIL import Image
 from safetensors.torch import load_file, save_file
+from transformers.models.convnext.image_processing_pil_convnext import ConvNextImageProcessorPil
 from transformers.models.deit.image_processing_pil_deit import DeiTImageProcessorPil
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
@@ -70,10 +71,15 @@ KINDS.append((transformers.BartConfig(vocab_size=300, d_model=48, encoder_layers
 for kind, settings in {"ViT": dict(hidden_dropout_prob=0.1), "DeiT": dict(image_size=[32, 48], patch_size=[8, 12], qkv_bias=False)}.items():
     KINDS.append((getattr(transformers, kind + "Config")(**dict(dict(hidden_size=48, num_hidden_layers=3, num_attention_heads=4, intermediate_size=96, image_size=32, patch_size=8, num_labels=5), **settings)),
                   getattr(transformers, kind + "ForImageClassification"), "ImageClassification"))
+CONVNEXT = dict(hidden_sizes=[16, 32, 24], depths=[1, 2, 1], num_stages=3, image_size=48, num_labels=5)
+for kind, settings in {"ResNet": dict(embedding_size=16, hidden_sizes=[64, 96], depths=[2, 1], num_labels=5), "ConvNext": dict(CONVNEXT, drop_path_rate=0.1), "ConvNextV2": dict(CONVNEXT, patch_size=[2, 3])}.items():
+    KINDS.append((getattr(transformers, kind + "Config")(**settings), getattr(transformers, kind + "ForImageClassification"), "ImageClassification"))
 
 
 def image_processor(config):
     """that of a model, whose pictures are cut out of larger ones"""
+    if config.model_type in ("resnet", "convnext", "convnextv2"):
+        return ConvNextImageProcessorPil(size=dict(shortest_edge=48), crop_pct=0.9)
     height, width = config.image_size if isinstance(config.image_size, list) else (config.image_size, config.image_size)
     cls = {"vit": ViTImageProcessorPil, "deit": DeiTImageProcessorPil}[config.model_type]
     return cls(size=dict(height=height + 5, width=width + 2), do_center_crop=True, crop_size=dict(height=height, width=width), image_mean=[0.485, 0.456, 0.406], image_std=[0.229, 0.224, 0.225])
@@ -142,23 +148,28 @@ def same_tokens(model, folder):
     return ("token_type_ids" in got) == typed and auto.mask_token in auto.get_vocab() and auto.pad_token in auto.get_vocab()
 
 
-TASKS = {"SequenceClassification": "SEQ_CLS", "TokenClassification": "TOKEN_CLS", "QuestionAnswering": "QUESTION_ANS", "CausalLM": "CAUSAL_LM", "MaskedLM": None, "Seq2SeqLM": "SEQ_2_SEQ_LM"}
+TASKS = {"SequenceClassification": "SEQ_CLS", "TokenClassification": "TOKEN_CLS", "QuestionAnswering": "QUESTION_ANS", "CausalLM": "CAUSAL_LM", "MaskedLM": None, "Seq2SeqLM": "SEQ_2_SEQ_LM", "ImageClassification": None}
 
 
-def adapter(program, model, head, folder, inputs):
+def adapter(program, model, head, folder, inputs, picture=None, processor=None):
     """What is wrong with a model's adapter that Go has loaded and saved"""
     base, there, back = folder / "base", folder / "python", folder / "go"
     cls = getattr(transformers, f"AutoModelFor{head}")
     model.save_pretrained(base)
     torch.manual_seed(4)
     linear = [n for n, m in model.named_modules() if isinstance(m, (torch.nn.Linear, transformers.pytorch_utils.Conv1D)) and n.startswith((model.base_model_prefix + ".", "encoder.", "decoder."))]
-    adapted = peft.get_peft_model(cls.from_pretrained(base), peft.LoraConfig(r=4, target_modules=linear, lora_dropout=0.1, init_lora_weights=False, task_type=TASKS[head])).eval()
+    adapted = peft.get_peft_model(cls.from_pretrained(base), peft.LoraConfig(r=4, target_modules=linear, lora_dropout=0.1, init_lora_weights=False, task_type=TASKS[head], modules_to_save=["classifier"] if processor else None)).eval()
     adapted.save_pretrained(there)
+    pixels = None
+    if processor:
+        processor.save_pretrained(there)
+        picture.save(there / "picture.png")
+        pixels = processor(picture, return_tensors="pt").pixel_values
     save_file(inputs, there / "inputs.safetensors")
     subprocess.run([program, head, there, back], check=True, stderr=subprocess.DEVNULL)
     again = peft.PeftModel.from_pretrained(cls.from_pretrained(base), back).eval()
     with torch.no_grad():
-        want, python = (logits_of(m, inputs["ids"], inputs["mask"]) for m in (adapted, again))
+        want, python = (logits_of(m, inputs["ids"], inputs["mask"], pixels) for m in (adapted, again))
     saved, loaded = (load_file(f / "adapter_model.safetensors") for f in (there, back))
     settings = [dict(json.load(open(f / "adapter_config.json"))) for f in (there, back)]
     for s in settings:
@@ -233,8 +244,8 @@ def main():
                     "settings": any(getattr(again.config, k) != getattr(config, k) for k in config.to_dict() if k not in ("architectures", "dtype", "problem_type", "transformers_version", "_name_or_path")),
                 }.items() if bad]
                 failures += tell(name, wrong)
-            if processor is None:
-                failures += tell(f"{title}, adapter", adapter(program, model, head, scratch / f"{title}, adapter", {"ids": ids, "mask": mask}))
+            if config.model_type != "resnet":
+                failures += tell(f"{title}, adapter", adapter(program, model, head, scratch / f"{title}, adapter", {"ids": ids, "mask": mask}, picture, processor))
     return 1 if failures else 0
 
 

@@ -14,9 +14,9 @@ import (
 const ProcessorConfigName = "preprocessor_config.json"
 
 // ProcessorConfig is preprocessor_config.json of the classes ViTImageProcessor, DeiTImageProcessor,
-// CLIPImageProcessor and BitImageProcessor of transformers, and of the feature extractors that
-// older files name. Settings that a file lacks have the defaults of the class. Its JSON is what
-// transformers 5 writes.
+// CLIPImageProcessor, BitImageProcessor and ConvNextImageProcessor of transformers, and of the
+// feature extractors that older files name. Settings that a file lacks have the defaults of the
+// class. Its JSON is what transformers 5 writes.
 //
 // transformers 5.17 has two versions of each class: for Pillow and numpy (ViTImageProcessorPil),
 // whose results these are, bit for bit, and for torchvision, which resizes and computes differently
@@ -26,6 +26,9 @@ type ProcessorConfig struct {
 	Type string // image_processor_type, such as ViTImageProcessor
 	ProcessorOptions
 	ConvertRGB bool // do_convert_rgb of the file; kept only to be written back
+	// CropPct is crop_pct of a ConvNextImageProcessor, the part of the shorter side that is cut out.
+	// It is kept only to be written back, if it fits CropWidth and ShortestEdge.
+	CropPct float64
 
 	// Extra holds the other fields of the file, which have no effect. It is written back.
 	Extra map[string]json.RawMessage
@@ -45,6 +48,7 @@ type processorFile struct {
 	ImageMean     []float64     `json:"image_mean,omitempty"`
 	ImageStd      []float64     `json:"image_std,omitempty"`
 	DoConvertRGB  *bool         `json:"do_convert_rgb,omitempty"`
+	CropPct       *float64      `json:"crop_pct,omitempty"` // of a ConvNextImageProcessor
 }
 
 // processorSize holds the sides of a size by name; a single number has the name "".
@@ -74,7 +78,7 @@ func (s *processorSize) UnmarshalJSON(text []byte) error {
 }
 
 // processorClasses lists the classes of transformers that can be read.
-var processorClasses = []string{"Bit", "CLIP", "DeiT", "ViT"}
+var processorClasses = []string{"Bit", "CLIP", convNext, "DeiT", "ViT"}
 
 // processorDefaults returns the defaults of a class.
 func processorDefaults(class string) processorFile {
@@ -87,8 +91,11 @@ func processorDefaults(class string) processorFile {
 		f.Size, f.Resample, f.DoCenterCrop, f.CropSize = square(224), new(2), nil, nil
 	case "DeiT":
 		f.Size = square(256)
+	case convNext:
+		f.Size, f.DoCenterCrop, f.CropSize = processorSize{"shortest_edge": warpedFrom}, nil, nil
+		f.CropPct = new(defaultCropPct)
 	}
-	if class == "ViT" || class == "DeiT" {
+	if class != "CLIP" && class != "Bit" {
 		f.ImageMean, f.ImageStd, f.DoConvertRGB = []float64{0.5, 0.5, 0.5}, []float64{0.5, 0.5, 0.5}, nil
 	}
 	return f
@@ -121,6 +128,14 @@ func ParseProcessorConfig(text []byte, fallback string) (c ProcessorConfig, err 
 	f := processorDefaults(class)
 	if err := json.Unmarshal(text, &f); err != nil {
 		return c, err
+	}
+	if class == convNext {
+		if err := f.spellOut(); err != nil {
+			return c, err
+		}
+		if delete(c.Extra, "crop_pct"); f.CropPct != nil {
+			c.CropPct = *f.CropPct
+		}
 	}
 	if pads := string(c.Extra["do_pad"]); pads != "" && pads != "false" && pads != "null" {
 		return c, fmt.Errorf("do_pad is %s; want false: images are not padded", pads)
@@ -215,13 +230,18 @@ func (s processorSize) sides(key, or string) (height, width int, err error) {
 	return height, width, nil
 }
 
-// MarshalJSON writes the file as transformers 5 does. Mirror and Wrap8Bit, and Gray without Mean,
-// cannot be written and are an error. Float32 is not written: transformers always computes in
-// float32.
+// MarshalJSON writes the file as transformers 5 does. What a ConvNextImageProcessor cannot do is
+// written as a ViTImageProcessor; transformers takes the class from the file, whatever the model is.
+// Mirror and Wrap8Bit, and Gray without Mean, cannot be written and are an error. Float32 is not
+// written: transformers always computes in float32.
 func (c ProcessorConfig) MarshalJSON() ([]byte, error) {
 	o := c.ProcessorOptions
 	if o.Mirror || o.Wrap8Bit || o.Gray && len(o.Mean) != 1 {
 		return nil, fmt.Errorf("vision: %s has no place for Mirror, Wrap8Bit, and Gray without one Mean", ProcessorConfigName)
+	}
+	edge, cropPct, ok := c.shortestEdge()
+	if !ok && c.Type == convNext+imageProcessor {
+		c.Type = "ViT" + imageProcessor
 	}
 	f := processorFile{DoResize: new(o.Width > 0 || o.ShortestEdge > 0), DoCenterCrop: new(o.CropWidth > 0),
 		DoRescale: new(o.Rescale != 0), DoNormalize: new(len(o.Mean) > 0), DoConvertRGB: new(c.ConvertRGB),
@@ -237,6 +257,14 @@ func (c ProcessorConfig) MarshalJSON() ([]byte, error) {
 		f.Resample = new(slices.Index(filtersByNumber[:], o.Filter))
 		if f.Size = (processorSize{"height": o.Height, "width": o.Width}); o.ShortestEdge > 0 {
 			f.Size = processorSize{"shortest_edge": o.ShortestEdge}
+		}
+	}
+	if c.Type == convNext+imageProcessor {
+		if f.CropPct = &cropPct; *f.DoResize {
+			f.Size = processorSize{"shortest_edge": edge}
+		}
+		if o.ShortestEdge > 0 {
+			f.DoCenterCrop = nil // resizing includes it
 		}
 	}
 	if is(f.DoCenterCrop) {

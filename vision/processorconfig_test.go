@@ -100,7 +100,7 @@ func TestProcessorsAreWrittenAsByTransformers(t *testing.T) {
 
 func TestProcessorsThatAreNotThereAreRefused(t *testing.T) {
 	for settings, want := range map[string]string{
-		`{"image_processor_type": "DetrImageProcessor"}`: `image_processor_type is "DetrImageProcessor"; want one of Bit, CLIP, DeiT, ViT`,
+		`{"image_processor_type": "DetrImageProcessor"}`: `image_processor_type is "DetrImageProcessor"; want one of Bit, CLIP, ConvNext, DeiT, ViT`,
 		`{"do_pad": true}`: "do_pad is true",
 		`{"size": {"shortest_edge": 20, "longest_edge": 30}}`:  "size is map[longest_edge:30 shortest_edge:20]; want shortest_edge alone, or height and width",
 		`{"size": {"height": 20}}`:                             "size is map[height:20]",
@@ -153,5 +153,60 @@ func TestImpossibleSizesOfProcessorsAreRefused(t *testing.T) {
 	} {
 		_, err := vision.NewProcessor(o)
 		assert.ErrorContains(t, err, want)
+	}
+}
+
+// TestAConvNextImageProcessorIsWrittenIfItCan: other options become those of a ViTImageProcessor.
+func TestAConvNextImageProcessorIsWrittenIfItCan(t *testing.T) {
+	for _, c := range []struct {
+		options vision.ProcessorOptions
+		want    string
+	}{
+		{vision.ProcessorOptions{ShortestEdge: 256, CropWidth: 224, CropHeight: 224}, `"size":{"shortest_edge":224}`},
+		{vision.ProcessorOptions{ShortestEdge: 256, CropWidth: 224, CropHeight: 224}, `"crop_pct":0.875`},
+		{vision.ProcessorOptions{ShortestEdge: 300, CropWidth: 224, CropHeight: 224}, `"crop_pct":0.746`},
+		{vision.ProcessorOptions{Width: 384, Height: 384}, `"size":{"shortest_edge":384}`},
+		{vision.ProcessorOptions{}, `"do_resize":false`},
+		{vision.ProcessorOptions{Width: 224, Height: 224}, `"image_processor_type":"ViTImageProcessor"`},
+		{vision.ProcessorOptions{Width: 400, Height: 500}, `"size":{"height":500,"width":400}`},
+		{vision.ProcessorOptions{ShortestEdge: 256}, `"image_processor_type":"ViTImageProcessor"`},
+		{vision.ProcessorOptions{ShortestEdge: 256, CropWidth: 224, CropHeight: 200}, `"height":200,"width":224`},
+		{vision.ProcessorOptions{ShortestEdge: 500, CropWidth: 400, CropHeight: 400}, `"size":{"shortest_edge":500}`},
+	} {
+		c.options.Float32, c.options.Rescale = true, 1/255.
+		text, err := json.Marshal(vision.ProcessorConfig{Type: "ConvNextImageProcessor", ProcessorOptions: c.options})
+		require.NoError(t, err)
+		assert.Contains(t, string(text), c.want)
+		again, err := vision.ParseProcessorConfig(text, "")
+		require.NoError(t, err)
+		assert.Equal(t, c.options, again.ProcessorOptions)
+	}
+	for edge := 1; edge < 384; edge += 7 { // the quotient is rounded down
+		for before := edge; before < 700; before += 11 {
+			o := vision.ProcessorOptions{ShortestEdge: before, CropWidth: edge, CropHeight: edge, Float32: true}
+			text, err := json.Marshal(vision.ProcessorConfig{Type: "ConvNextImageProcessor", ProcessorOptions: o})
+			require.NoError(t, err)
+			again, err := vision.ParseProcessorConfig(text, "")
+			require.NoError(t, err)
+			require.Equal(t, o, again.ProcessorOptions)
+			require.Equal(t, "ConvNextImageProcessor", again.Type)
+		}
+	}
+}
+
+func TestImpossibleSizesOfConvNextImageProcessorsAreRefused(t *testing.T) {
+	for settings, want := range map[string]string{
+		`{"size": {"height": 3, "width": 4}}`:     "size is map[height:3 width:4]; want shortest_edge alone",
+		`{"size": 0}`:                             "size is map[:0]; want shortest_edge alone, of at least 1",
+		`{"size": 224, "do_center_crop": true}`:   "do_center_crop is true; want false",
+		`{"size": 224, "crop_pct": null}`:         "do_resize is true, but crop_pct is null",
+		`{"size": 224, "crop_pct": 0}`:            "crop_pct is 0; want a number above 0",
+		`{"size": 224, "crop_pct": 1e-9}`:         "sides have at most 32768 pixels",
+		`{"size": 50000}`:                         "at most 32768",
+		`{"size": 400, "do_center_crop": true}`:   "crop_size is map[]",
+		`{"size": 224, "crop_pct": "everything"}`: "crop_pct",
+	} {
+		_, err := vision.ParseProcessorConfig([]byte(settings), "ConvNextImageProcessor")
+		assert.ErrorContains(t, err, want, settings)
 	}
 }

@@ -1,9 +1,9 @@
-// Command image_classification fine-tunes a ViT on images with one folder per class, as
-// transformers' run_image_classification.py does.
+// Command image_classification fine-tunes a ViT, ResNet or ConvNeXt on images with one folder per
+// class, as transformers' run_image_classification.py does.
 //
 //	# Three kinds of shapes, which it draws, and a small ViT of random weights: seconds.
 //	go run ./examples/image_classification
-//	# Ants and bees, from a ViT of the Hub.
+//	# Ants and bees, from a model of the Hub.
 //	go run ./examples/image_classification -data hymenoptera_data -model google/vit-base-patch16-224-in21k
 //	# What it learned.
 //	go run ./examples/image_classification -predict photo.jpg
@@ -55,13 +55,13 @@ type options struct {
 func parse(args []string) (o options, err error) {
 	f := flag.NewFlagSet("image_classification", flag.ContinueOnError)
 	f.Usage = func() {
-		fmt.Fprint(f.Output(), "Usage: image_classification [flags]                    teach a ViT to classify pictures\n"+
+		fmt.Fprint(f.Output(), "Usage: image_classification [flags]                    teach a model to classify pictures\n"+
 			"       image_classification -predict [-out DIR] FILE...  classify pictures with what it learnt\n\n")
 		f.PrintDefaults()
 	}
 	f.StringVar(&o.data, "data", "", "folder with train and val; default: shapes, which are drawn into OUT/pictures")
-	f.StringVar(&o.model, "model", "", "folder or Hub name of a ViT or DeiT to begin with; default: a small one of "+
-		"random weights")
+	f.StringVar(&o.model, "model", "", "folder or Hub name of a ViT, DeiT, ResNet or ConvNeXt to begin with; "+
+		"default: a small ViT of random weights")
 	f.StringVar(&o.out, "out", "runs/image_classification", "where checkpoints and the model go")
 	f.StringVar(&o.device, "device", "auto", "auto (the GPU if there is one), cpu, cuda or cuda:N")
 	f.IntVar(&o.batch, "batch-size", 0, "pictures behind one update; default: 8, without -model 20")
@@ -191,13 +191,14 @@ func load(ctx context.Context, o options, classes []string) (*auto.ImageClassifi
 // augmented returns the files as samples, randomly cropped and flipped each time, with the size and
 // normalization of the model's image processor.
 func augmented(m *auto.ImageClassifier, files data.Dataset[folder.File], o options) data.Dataset[classify.ImageSample] {
-	size, p := m.ImageLimits(), m.ImageProcessor.Options()
+	limits, p := m.ImageLimits(), m.ImageProcessor.Options()
+	_, height, width := m.ImageProcessor.Shape(vision.NewImage(int(limits.Width), int(limits.Height), 3))
 	var scale [2]float64 // torchvision's, from 0.08
 	if o.model == "" {   // such small crops are too hard for a model trained from scratch
 		scale = [2]float64{0.6, 1}
 	}
 	steps := transforms.Compose{
-		transforms.RandomResizedCrop{Height: int(size.Height), Width: int(size.Width), Scale: scale},
+		transforms.RandomResizedCrop{Height: height, Width: width, Scale: scale},
 		transforms.RandomHorizontalFlip{},
 		transforms.ToTensor{},
 	}

@@ -12,7 +12,11 @@ import (
 
 	"github.com/gotrainer/gotrainer/examples/internal/shapes"
 	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/models/auto"
+	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/resnet"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/vision"
 )
 
 func TestMain(m *testing.M) {
@@ -64,6 +68,28 @@ func TestBeginsWithAnotherModel(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(first, "preprocessor_config.json")))
 	_, err = command(t, append(args, "-out", t.TempDir())...)
 	assert.ErrorContains(t, err, "says how pictures are prepared")
+}
+
+// TestBeginsWithAConvolutionalModel starts from a ResNet, whose images may have any size: its image
+// processor says which.
+func TestBeginsWithAConvolutionalModel(t *testing.T) {
+	testenv.RequireTorch(t)
+	pictures, first, second := t.TempDir(), t.TempDir(), t.TempDir()
+	require.NoError(t, shapes.Draw(pictures, 8, 1))
+	p, err := vision.NewProcessor(vision.ProcessorOptions{ShortestEdge: 36, CropWidth: 32, CropHeight: 32, Float32: true,
+		Rescale: 1 / 255.})
+	require.NoError(t, err)
+	m, err := auto.NewImageClassification(resnet.Config{EmbeddingSize: 8, HiddenSizes: []int64{8, 16},
+		Depths: []int64{1, 1}, LayerType: resnet.BasicLayer, Head: classify.Head{NumLabels: 7}}, p)
+	require.NoError(t, err)
+	require.NoError(t, m.Save(first))
+	_, err = command(t, "-data", pictures, "-epochs", "1", "-batch-size", "8", "-model", first, "-out", second)
+	require.NoError(t, err)
+	again, err := auto.ImageClassification(t.Context(), second, auto.Options{})
+	require.NoError(t, err)
+	assert.Equal(t, "ResNetForImageClassification", again.Architecture())
+	assert.Equal(t, p.Options(), again.ImageProcessor.Options())
+	assert.Equal(t, []string{"circle", "cross", "stripes"}, again.Head().ID2Label)
 }
 
 func TestMistakesAreNamed(t *testing.T) {

@@ -15,7 +15,7 @@
 //     qwen3, phi3, gemma, gemma2, gemma3_text, smollm3, olmo2 and, only as a language model,
 //     granite;
 //   - text to text ([Seq2SeqLM]): t5, mt5, bart and mbart;
-//   - images ([ImageClassification]): vit and deit.
+//   - images ([ImageClassification]): vit, deit, resnet, convnext and convnextv2.
 //
 // An unsupported setting that would change the results is refused by name. A missing part of the
 // encoder is an error. A head that the files do not have is drawn as transformers draws it.

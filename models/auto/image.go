@@ -30,8 +30,7 @@ var _ classify.ImageModel = (*ImageClassifier)(nil)
 // ImageClassification loads a model from a folder or the Hub.
 func ImageClassification(ctx context.Context, model string, o Options) (*ImageClassifier, error) {
 	if o.Quantize != nil {
-		return nil, errors.New("auto: Options.Quantize is set, but an image model takes no adapter, which would train " +
-			"it; want nil")
+		return nil, errors.New("auto: Options.Quantize is set; want nil: weights in four bits are for models of texts")
 	}
 	m, err := load(ctx, model, imageClassification, o)
 	if err != nil {
@@ -54,11 +53,11 @@ func NewImageClassification(c Config, processor *vision.Processor) (*ImageClassi
 	if err != nil {
 		return nil, fmt.Errorf("auto: %w", err)
 	}
-	m.ImageProcessor, m.processor.Type = processor, m.processorType()
+	m.ImageProcessor, m.processor.Type = processor, m.blueprint.ImageProcessor
 	return &ImageClassifier{m}, nil
 }
 
-// imageHead classifies an image by its class token.
+// imageHead classifies an image by the vector that stands for it, [B, hidden].
 type imageHead struct {
 	Classifier *nn.Linear `module:"classifier"`
 }
@@ -68,11 +67,11 @@ func newImageHead(p transformer.Blueprint, b transformer.Builder) head {
 }
 
 func (h *imageHead) forward(_ transformer.Backbone, hidden torch.Tensor) torch.Tensor {
-	return h.Classifier.Forward(hidden.Select(1, 0))
+	return h.Classifier.Forward(hidden)
 }
 
 // Forward maps the pixels of images, [B, channels, height, width], to logits, [B, labels]. It
-// panics with [*torch.Error] if their size is not the one that the model takes.
+// panics with [*torch.Error] if their size is not one that the model takes.
 func (m *ImageClassifier) Forward(pixels torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor { return m.head.forward(m.backbone, m.backbone.ForwardImages(pixels)) })
 }
@@ -83,8 +82,12 @@ func (m *ImageClassifier) ImageLimits() classify.ImageLimits { return m.blueprin
 // InterpolatePosEncoding makes the model take images of any size; those of a batch must have the
 // same size. The positions of patches are interpolated between those that the model knows:
 // interpolate_pos_encoding of transformers. It is an error for models whose patches are not square
-// or do not form a square.
+// or do not form a square, and for convolutional models, which take images of any size anyway.
 func (m *ImageClassifier) InterpolatePosEncoding(on bool) error {
+	if m.backbone.InterpolatePosEncoding == nil {
+		return fmt.Errorf("auto: %s has no positions to interpolate (InterpolatePosEncoding); it takes pictures of any size",
+			m.Architecture())
+	}
 	if err := m.backbone.InterpolatePosEncoding(on); err != nil {
 		return fmt.Errorf("auto: %w", err)
 	}
@@ -183,15 +186,12 @@ func (m *ImageClassifier) predict(s classify.ImageSample) (classes []Class, err 
 	return classes, err
 }
 
-// processorType returns the name of transformers' image processor class for the model.
-func (m *Model) processorType() string { return m.blueprint.Class + "ImageProcessor" }
-
 // maxProcessorConfig is a size limit far above that of any preprocessor_config.json.
 const maxProcessorConfig = 4 << 20
 
 // loadImageProcessor reads preprocessor_config.json from a folder.
 func (m *Model) loadImageProcessor(dir string, w io.Writer) error {
-	m.processor.Type = m.processorType()
+	m.processor.Type = m.blueprint.ImageProcessor
 	path := filepath.Join(dir, vision.ProcessorConfigName)
 	text, err := regularfile.ReadFile(path, maxProcessorConfig)
 	if errors.Is(err, fs.ErrNotExist) {

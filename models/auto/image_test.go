@@ -16,7 +16,6 @@ import (
 	"github.com/gotrainer/gotrainer/models/auto"
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/gpt2"
-	"github.com/gotrainer/gotrainer/models/lora"
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/models/vit"
 	"github.com/gotrainer/gotrainer/nn"
@@ -165,7 +164,6 @@ func TestWhatAModelOfPicturesCannotTakeIsNamed(t *testing.T) {
 	_, err = m.EncodeFile(filepath.Join(dir, "none.png"), 0)
 	assert.ErrorIs(t, err, os.ErrNotExist)
 	assert.ErrorContains(t, m.SetPaddingFree(true), "ViT cannot leave padding out")
-	assert.ErrorContains(t, m.AddLoRA(lora.Config{R: 2}), "ViTForImageClassification takes no adapter")
 	assert.Nil(t, m.InputEmbeddings())
 	assert.Nil(t, m.OutputEmbeddings())
 	assert.Empty(t, m.TiedWeights())
@@ -193,8 +191,6 @@ func TestWhatAModelOfPicturesCannotTakeIsNamed(t *testing.T) {
 		`image_processor_type is "Other"`)
 	assert.ErrorContains(t, load(dir, auto.Options{Quantize: &quantized.Config{}}), "Options.Quantize is set")
 	assert.ErrorContains(t, load(dir, auto.Options{Attention: transformer.Attention("flash")}), "flash")
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "adapter_config.json"), []byte(`{"peft_type": "LORA", "r": 2}`), 0o666))
-	assert.ErrorContains(t, load(dir, auto.Options{}), "an image model takes none")
 	_, err = auto.SequenceClassification(t.Context(), vitFolder(t, ""), auto.Options{FromConfig: true})
 	assert.ErrorContains(t, err, `model_type is "vit"; want one of`)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/bart"
 	"github.com/gotrainer/gotrainer/models/bert"
 	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/convnext"
 	"github.com/gotrainer/gotrainer/models/deberta"
 	"github.com/gotrainer/gotrainer/models/distilbert"
 	"github.com/gotrainer/gotrainer/models/electra"
@@ -25,6 +26,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/modernbert"
 	"github.com/gotrainer/gotrainer/models/mpnet"
 	"github.com/gotrainer/gotrainer/models/pretrained"
+	"github.com/gotrainer/gotrainer/models/resnet"
 	"github.com/gotrainer/gotrainer/models/roberta"
 	"github.com/gotrainer/gotrainer/models/t5"
 	"github.com/gotrainer/gotrainer/models/transformer"
@@ -133,7 +135,10 @@ var (
 	pairs = blueprints{ // an encoder and a decoder
 		"t5": t5.Blueprint, "mt5": t5.Blueprint, "bart": bart.Blueprint, "mbart": bart.Blueprint,
 	}
-	ofPictures = blueprints{"vit": vit.Blueprint, "deit": vit.Blueprint}
+	ofPictures = blueprints{
+		"vit": vit.Blueprint, "deit": vit.Blueprint, "resnet": resnet.Blueprint, "convnext": convnext.Blueprint,
+		"convnextv2": convnext.Blueprint,
+	}
 )
 
 // load reads a model, or a model with an adapter, from a folder, or from the Hub if there is no
@@ -152,12 +157,7 @@ func load(ctx context.Context, model string, t task, o Options) (*Model, error) 
 		}
 		m.source, m.revision = model, o.Revision
 		m.warn(o.warnings())
-		if t.images {
-			return m, m.loadImageProcessor(dir, o.warnings())
-		}
-		return m, m.loadTokenizer(dir, o.warnings())
-	case t.images:
-		return nil, fmt.Errorf("auto: %s has an adapter (%s); an image model takes none", dir, lora.ConfigName)
+		return m, m.loadPreparation(dir, o.warnings())
 	case err != nil:
 		return nil, fmt.Errorf("auto: %w", err)
 	}
@@ -345,6 +345,14 @@ var behindEncoder = regexp.MustCompile(`^\d+\.`)
 var tokenizerFiles = []string{tokenizerName, tokenizerConfigName, specialTokensName, "added_tokens.json",
 	"vocab.txt", "vocab.json", "merges.txt", "sentencepiece.bpe.model", "spiece.model", "tokenizer.model",
 	chat.FileName}
+
+// loadPreparation loads from a folder what prepares the inputs: the tokenizer or the image processor.
+func (m *Model) loadPreparation(dir string, w io.Writer) error {
+	if m.task.images {
+		return m.loadImageProcessor(dir, w)
+	}
+	return m.loadTokenizer(dir, w)
+}
 
 func (m *Model) loadTokenizer(dir string, w io.Writer) error {
 	m.tokenizerDir = dir

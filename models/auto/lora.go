@@ -19,16 +19,18 @@ import (
 	"github.com/gotrainer/gotrainer/safetensors"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer/engine"
+	"github.com/gotrainer/gotrainer/vision"
 )
 
 var (
 	_ engine.Adapted      = (*Model)(nil)
 	_ lora.OutputEmbedder = (*Model)(nil)
+	_ lora.Renamer        = (*Model)(nil)
 )
 
 // loraTargets are the layers that get updates by default: peft's defaults. For the types that peft
-// has no default for (DistilBERT, MPNet, ModernBERT, Phi-3, SmolLM3, OLMo 2, Granite and mBART), they
-// are the corresponding layers.
+// has no default for (DistilBERT, MPNet, ModernBERT, Phi-3, SmolLM3, OLMo 2, Granite, mBART, ViT and
+// DeiT), they are the corresponding layers, and for ConvNeXt its linear ones.
 var loraTargets = map[string][]string{
 	"bert": {"query", "value"}, "roberta": {"query", "value"}, "xlm-roberta": {"query", "value"},
 	"electra": {"query", "value"}, "distilbert": {"q_lin", "v_lin"}, "mpnet": {"attn.q", "attn.v"},
@@ -39,17 +41,19 @@ var loraTargets = map[string][]string{
 	"gemma3_text": {"q_proj", "v_proj"}, "phi3": {"qkv_proj"}, "smollm3": {"q_proj", "v_proj"},
 	"olmo2": {"q_proj", "v_proj"}, "granite": {"q_proj", "v_proj"}, "t5": {"q", "v"},
 	"mt5": {"q", "v"}, "bart": {"q_proj", "v_proj"}, "mbart": {"q_proj", "v_proj"},
+	"vit": {"q_proj", "v_proj"}, "deit": {"q_proj", "v_proj"},
+	"convnext": {"pwconv1", "pwconv2"}, "convnextv2": {"pwconv1", "pwconv2"},
 }
 
 // AddLoRA gives the model an adapter, which is then trained and saved instead of the model itself:
 // get_peft_model. TargetModules defaults to peft's choice for the type of model, most often query
-// and value. Heads are trained whole and saved with the adapter: the head of a classifier of texts
-// or tokens, the layer that finds answers, and whatever else was drawn because the files lack it.
-// Call AddLoRA before Task and engine.New.
+// and value. Heads are trained whole and saved with the adapter: the head of a classifier of texts,
+// tokens or images, the layer that finds answers, and whatever else was drawn because the files lack
+// it. Modules have the names of transformers: [Model.AdapterName]. Call AddLoRA before Task and
+// engine.New.
 func (m *Model) AddLoRA(c lora.Config) error {
-	if m.task.images {
-		return fmt.Errorf("auto: AddLoRA: %s takes no adapter: peft on transformers 5 has other names for its layers "+
-			"than the files have", m.Architecture())
+	if m.blueprint.ModelType == "resnet" {
+		return errors.New("auto: AddLoRA: a ResNet has no linear layer besides its head; convolutions take no updates")
 	}
 	if len(c.TargetModules) == 0 && c.TargetPattern == "" {
 		c.TargetModules = loraTargets[m.blueprint.ModelType]
@@ -72,7 +76,7 @@ func (m *Model) AddLoRA(c lora.Config) error {
 
 // newModules returns the modules that the files of the base model do not contain.
 func (m *Model) newModules() (names []string) {
-	if m.task.peft != "" && !m.task.decoder {
+	if m.task.images || m.task.peft != "" && !m.task.decoder {
 		for _, c := range nn.Children(m.head) {
 			if len(nn.Params(c.Module)) > 0 {
 				names = append(names, c.Name)
@@ -81,12 +85,23 @@ func (m *Model) newModules() (names []string) {
 	}
 	if m.Report != nil {
 		for _, name := range m.Report.Initialized {
+			name = m.AdapterName(name)
 			if i := strings.LastIndex(name, "."); i > 0 {
 				names = append(names, name[:i])
 			}
 		}
 	}
 	return names
+}
+
+// AdapterName returns the name that a module or tensor has in files of adapters and in lora.Config:
+// the one that transformers 5 has in memory. For ViT and DeiT it differs from the name in files of
+// weights: q_proj, k_proj, v_proj, o_proj, fc1 and fc2 are query, key, value and dense there.
+func (m *Model) AdapterName(own string) string {
+	if m.blueprint.InMemory == nil {
+		return own
+	}
+	return m.blueprint.InMemory(own)
 }
 
 // LoRA is the model's adapter, or nil.
@@ -167,12 +182,12 @@ func loadAdapted(ctx context.Context, dir string, c lora.Config, t task, o Optio
 	}
 	nn.SetTraining(m, false)
 	m.warn(o.warnings())
-	for _, name := range tokenizerFiles {
+	for _, name := range append(slices.Clone(tokenizerFiles), vision.ProcessorConfigName) {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
-			return m, m.loadTokenizer(dir, o.warnings())
+			return m, m.loadPreparation(dir, o.warnings())
 		}
 	}
-	return m, m.loadTokenizer(base, o.warnings())
+	return m, m.loadPreparation(base, o.warnings())
 }
 
 // baseOf returns the folder of the model that an adapter is for, and its revision on the Hub. As in
@@ -235,7 +250,8 @@ func (m *Model) reportAdapted(o Options) error {
 	}
 	_, tensors, _ := m.adapter.AdapterState()
 	brought := func(name string) bool {
-		return slices.ContainsFunc(tensors, func(t torch.Named) bool { return strings.HasSuffix(t.Name, "."+name) })
+		name = "." + m.AdapterName(name)
+		return slices.ContainsFunc(tensors, func(t torch.Named) bool { return strings.HasSuffix(t.Name, name) })
 	}
 	is := func(t nn.TensorInfo) bool { return brought(t.Name) }
 	m.Report.Missing = slices.DeleteFunc(m.Report.Missing, is)

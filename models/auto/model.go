@@ -245,5 +245,15 @@ func (m *Model) OutputEmbeddings() *nn.Linear {
 }
 
 // SetGradientCheckpointing makes training keep only the input of each layer and recompute the rest
-// in the backward pass: gradient_checkpointing_enable of transformers.
-func (m *Model) SetGradientCheckpointing(on bool) { m.backbone.SetGradientCheckpointing(on) }
+// in the backward pass: gradient_checkpointing_enable of transformers. A ResNet cannot do it, since
+// it would update its running statistics twice: SetGradientCheckpointing panics with
+// [*torch.Error], and engine.New returns an error.
+func (m *Model) SetGradientCheckpointing(on bool) {
+	switch {
+	case m.backbone.SetGradientCheckpointing != nil:
+		m.backbone.SetGradientCheckpointing(on)
+	case on:
+		panic(torch.Errorf("auto.Model.SetGradientCheckpointing", torch.ErrNotSupported,
+			"%s would update its running statistics twice", m.Architecture()))
+	}
+}

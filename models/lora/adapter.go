@@ -51,7 +51,7 @@ func Add(model any, c Config) (a *Adapter, err error) {
 
 // find determines the layers that get updates. It does not change the model.
 func (a *Adapter) find() error {
-	modules := nn.Modules(a.model)
+	modules := a.modules()
 	c := &a.config
 	if slices.Contains(c.TargetModules, AllLinear) {
 		if len(c.TargetModules) > 1 {
@@ -173,7 +173,7 @@ func isTraining(model any) bool {
 func (a *Adapter) trained() (map[torch.Tensor]bool, error) {
 	trained := map[torch.Tensor]bool{}
 	found := map[string]bool{}
-	for _, m := range nn.Modules(a.model) {
+	for _, m := range a.modules() {
 		for _, wanted := range a.config.ModulesToSave {
 			if strings.HasSuffix(m.Name, wanted) {
 				found[wanted] = true
@@ -192,7 +192,7 @@ func (a *Adapter) trained() (map[torch.Tensor]bool, error) {
 		adapted[weight] = t.name
 	}
 	whole := map[torch.Tensor]string{} // tensors that are not trained as a whole, with their names
-	for _, p := range nn.StateDict(a.model) {
+	for _, p := range a.stateDict() {
 		if a.config.saves(parent(p.Name)) || a.trainsBias(p.Name) {
 			trained[p.Tensor] = true
 		} else {
@@ -235,13 +235,45 @@ func (a *Adapter) has(name string) bool {
 	return slices.ContainsFunc(a.layers, func(t target) bool { return t.name == name })
 }
 
+// Renamer is a model whose modules have other names in the files of adapters, and therefore in
+// [Config], than in its own files. It may be asked for the name of a tensor, too.
+type Renamer interface {
+	AdapterName(own string) string
+}
+
+// name returns the name that a module or tensor of the model has in files of adapters.
+func (a *Adapter) name(own string) string {
+	if r, ok := a.model.(Renamer); ok {
+		return r.AdapterName(own)
+	}
+	return own
+}
+
+// modules returns the modules of the model, by their names in files of adapters.
+func (a *Adapter) modules() []nn.Named {
+	modules := nn.Modules(a.model)
+	for i := range modules {
+		modules[i].Name = a.name(modules[i].Name)
+	}
+	return modules
+}
+
+// stateDict returns the tensors of the model, by their names in files of adapters.
+func (a *Adapter) stateDict() []torch.Named {
+	state := nn.StateDict(a.model)
+	for i := range state {
+		state[i].Name = a.name(state[i].Name)
+	}
+	return state
+}
+
 // prefix is the prefix that peft's wrapper adds to names.
 const prefix = "base_model.model."
 
 // list sets a.state to the tensors in the file: updates, modules to save with their buffers, and
 // biases.
 func (a *Adapter) list(trained map[torch.Tensor]bool) {
-	for _, t := range nn.StateDict(a.model) {
+	for _, t := range a.stateDict() {
 		layer, last := parent(t.Name), t.Name[strings.LastIndex(t.Name, ".")+1:]
 		update := strings.HasSuffix(layer, ".lora_A") || strings.HasSuffix(layer, ".lora_B")
 		switch {

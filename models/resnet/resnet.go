@@ -8,6 +8,12 @@
 //
 // Weight files of torchvision load by name, whether as downloaded or saved as safetensors, and
 // torchvision loads what nn.Save writes. Package vision/transforms prepares the pictures.
+//
+// [Config] is the ResNet of transformers, whose weights have other names. Package auto loads and
+// trains it:
+//
+//	model, err := auto.ImageClassification(ctx, "microsoft/resnet-50", auto.Options{
+//		ID2Label: []string{"ant", "bee"}, InitMismatched: true})
 package resnet
 
 import (

@@ -28,6 +28,9 @@ type Blueprint struct {
 	Head   classify.Head // what the logits of a classifier mean
 	Limits inputs.Limits
 	Images classify.ImageLimits // of a model of pictures
+	// ImageProcessor is the image processor of a model of pictures whose files name none:
+	// ViTImageProcessor.
+	ImageProcessor string
 
 	LanguageModel string // of a decoder: transformers' class with a head, GPT2LMHeadModel
 	// Pair says that it is an encoder with a decoder. A generated second text starts with
@@ -46,7 +49,10 @@ type Blueprint struct {
 	Untied              bool                     // the output layer of a language model has its own weight
 	NoWeights           []string                 // suffixes of tensor names in older files that are not weights
 	Rename              func(name string) string // maps other names in files to the model's; nil: there are none
-	NoFloat16           bool                     // its hidden states are too large for float16
+	// InMemory maps names of modules to those that transformers has in memory, which peft puts into
+	// files; nil: they are the same.
+	InMemory  func(name string) string
+	NoFloat16 bool // its hidden states are too large for float16
 
 	// Heads are heads specific to this model, by the suffix of transformers' class names, such as
 	// ForMaskedLM. Package auto has the others.
@@ -93,10 +99,9 @@ type Backbone struct {
 	Encode      func(ids, mask torch.Tensor) torch.Tensor
 	ForwardPair func(ids, mask, decoderIDs torch.Tensor) torch.Tensor
 	DecodePair  func(hidden, mask torch.Tensor, capacity int64) (next func(ids torch.Tensor) torch.Tensor, past *Past)
-	// ForwardImages maps pixels, [B, channels, height, width], to hidden states, [B, L, hidden],
-	// the first of which stand for the whole pictures. InterpolatePosEncoding makes it take
-	// pictures of any size. Both belong to models of pictures and are nil in others; in models of
-	// pictures, Forward is nil.
+	// ForwardImages maps pixels, [B, channels, height, width], to what the head takes, [B, hidden].
+	// InterpolatePosEncoding makes it take pictures of any size; nil: there are no positions. Both
+	// belong to models of pictures and are nil in others; in models of pictures, Forward is nil.
 	ForwardImages          func(pixels torch.Tensor) torch.Tensor
 	InterpolatePosEncoding func(on bool) error
 
@@ -105,6 +110,6 @@ type Backbone struct {
 	InitWeights func(head any)
 
 	InputEmbeddings          *nn.Embedding // of tokens; nil in a model of pictures
-	SetGradientCheckpointing func(on bool)
+	SetGradientCheckpointing func(on bool) // nil if not supported
 	FuseQKVProjections       func(on bool) // nil if not supported
 }

@@ -125,6 +125,19 @@ func Positive[T int64 | float64](name string, value *T, fallback T) error {
 	return nil
 }
 
+// PositiveSize replaces a zero size by a square with the default side, and refuses one that is empty
+// or larger than any realistic image.
+func PositiveSize(name string, size *pretrained.Size, fallback int64) error {
+	if *size == (pretrained.Size{}) {
+		*size = pretrained.Size{Height: fallback, Width: fallback}
+	}
+	const most = 1 << 16
+	if s := *size; s.Height < 1 || s.Width < 1 || max(s.Height, s.Width) > most {
+		return fmt.Errorf("%s is %dx%d; want a height and a width of 1 to %d", name, s.Height, s.Width, most)
+	}
+	return nil
+}
+
 // MaxLayers is the largest number of layers, more than any model has. Without a limit, layers
 // would take memory before a file of weights could prove the number wrong.
 const MaxLayers = 512

@@ -58,6 +58,36 @@ func (b Builder) LinearWith(in, out int64, bias bool) *nn.Linear {
 	return b.LinearNoBias(in, out)
 }
 
+// Conv2d makes a convolution of images, padded with zeros. It sets the factory of o.
+func (b Builder) Conv2d(in, out int64, kernel nn.Dims, o nn.ConvOptions) *nn.Conv2d {
+	o.Factory = b.factory()
+	if !b.Undrawn {
+		return nn.NewConv2d(in, out, kernel, &o)
+	}
+	both := func(d nn.Dims, fallback int64) nn.Dims {
+		switch len(d) {
+		case 0:
+			return nn.Dims{fallback, fallback}
+		case 1:
+			return nn.Dims{d[0], d[0]}
+		}
+		return d
+	}
+	kernel, o.Groups = both(kernel, 1), max(1, o.Groups)
+	c := &nn.Conv2d{Weight: nn.Parameter(o.Factory.Empty(out, in/o.Groups, kernel[0], kernel[1])),
+		Options: torch.ConvOptions{Stride: both(o.Stride, 1), Padding: both(o.Padding, 0), Dilation: both(o.Dilation, 1),
+			Groups: o.Groups}}
+	if !o.NoBias {
+		c.Bias = nn.Parameter(o.Factory.Empty(out))
+	}
+	return c
+}
+
+// BatchNorm2d makes a batch normalisation of images.
+func (b Builder) BatchNorm2d(channels int64) *nn.BatchNorm2d {
+	return nn.NewBatchNorm2d(channels, &nn.BatchNormOptions{Factory: b.factory()})
+}
+
 // Embedding makes an embedding; nil means no padding row.
 func (b Builder) Embedding(words, dim int64, padding *int64) *nn.Embedding {
 	if !b.Undrawn {

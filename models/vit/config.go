@@ -2,13 +2,13 @@ package vit
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/torch"
 )
 
 // Config describes a model with the settings of transformers. The zero value is ViTConfig():
@@ -42,30 +42,7 @@ type Config struct {
 }
 
 // Size is a height and a width. In config.json it is one number for both, or a list of the two.
-type Size struct{ Height, Width int64 }
-
-// MarshalJSON writes a square as one number.
-func (s Size) MarshalJSON() ([]byte, error) {
-	if s.Height == s.Width {
-		return json.Marshal(s.Height)
-	}
-	return json.Marshal([]int64{s.Height, s.Width})
-}
-
-// UnmarshalJSON reads a number or a list of two.
-func (s *Size) UnmarshalJSON(text []byte) error {
-	var side int64
-	if json.Unmarshal(text, &side) == nil {
-		*s = Size{side, side}
-		return nil
-	}
-	var sides []int64
-	if err := json.Unmarshal(text, &sides); err != nil || len(sides) != 2 {
-		return fmt.Errorf("want a number, or a list of height and width")
-	}
-	*s = Size{sides[0], sides[1]}
-	return nil
-}
+type Size = pretrained.Size
 
 func (c Config) modelType() string {
 	if c.DeiT {
@@ -107,19 +84,9 @@ func decode(d pretrained.Document) (c Config, err error) {
 
 // resolved fills in the defaults and checks the settings.
 func (c Config) resolved() (_ Config, err error) {
-	for _, size := range []struct {
-		name     string
-		of       *Size
-		fallback int64
-	}{{"ImageSize", &c.ImageSize, 224}, {"PatchSize", &c.PatchSize, 16}} {
-		if *size.of == (Size{}) {
-			*size.of = Size{size.fallback, size.fallback}
-		}
-		if s := *size.of; s.Height < 1 || s.Width < 1 || max(s.Height, s.Width) > maxSide {
-			return c, fmt.Errorf("%s is %dx%d; want a height and a width of 1 to %d", size.name, s.Height, s.Width, maxSide)
-		}
-	}
 	if err := cmp.Or(
+		transformer.PositiveSize("ImageSize", &c.ImageSize, 224),
+		transformer.PositiveSize("PatchSize", &c.PatchSize, 16),
 		transformer.Positive("HiddenSize", &c.HiddenSize, 768),
 		transformer.Positive("NumLayers", &c.NumLayers, 12),
 		transformer.Positive("NumHeads", &c.NumHeads, 12),
@@ -143,9 +110,6 @@ func (c Config) resolved() (_ Config, err error) {
 	}
 	return c.checked()
 }
-
-// maxSide is larger than the side of any realistic image.
-const maxSide = 1 << 16
 
 func (c Config) checked() (_ Config, err error) {
 	switch image, patch := c.ImageSize, c.PatchSize; {
@@ -197,11 +161,13 @@ func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 	}
 	return transformer.Blueprint{
 		ModelType: c.modelType(), Class: class, Prefix: c.modelType(), HiddenSize: c.HiddenSize,
-		InitializerRange: c.InitializerRange, Head: c.Head, Document: c.document, Rename: inMemory.Replace,
+		InitializerRange: c.InitializerRange, Head: c.Head, Document: c.document,
+		Rename: fromMemory.Replace, InMemory: toMemory.Replace, ImageProcessor: class + "ImageProcessor",
 		Images: classify.ImageLimits{Channels: c.NumChannels, Height: c.ImageSize.Height, Width: c.ImageSize.Width},
 		Build: func(builder transformer.Builder, _ bool) transformer.Backbone {
 			m := newModel(c, builder)
-			return transformer.Backbone{Module: m, ForwardImages: m.Forward,
+			return transformer.Backbone{Module: m,
+				ForwardImages:            func(x torch.Tensor) torch.Tensor { return m.Forward(x).Select(1, 0) },
 				InterpolatePosEncoding:   m.InterpolatePosEncoding,
 				SetGradientCheckpointing: m.Encoder.SetGradientCheckpointing,
 				FuseQKVProjections:       m.Encoder.FuseQKVProjections}

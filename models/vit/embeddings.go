@@ -36,23 +36,13 @@ func newEmbeddings(c Config, b transformer.Builder) *Embeddings {
 	rows, columns := c.grid()
 	e := &Embeddings{config: c, Dropout: nn.NewDropout(c.HiddenDropout)}
 	e.ClsToken = nn.Parameter(values(1, 1, c.HiddenSize))
-	e.PatchEmbeddings = &PatchEmbeddings{newProjection(c, b)}
+	patch := nn.Dims{c.PatchSize.Height, c.PatchSize.Width}
+	e.PatchEmbeddings = &PatchEmbeddings{b.Conv2d(c.NumChannels, c.HiddenSize, patch, nn.ConvOptions{Stride: patch})}
 	e.PositionEmbeddings = nn.Parameter(values(1, rows*columns+c.tokens(), c.HiddenSize))
 	if c.DeiT {
 		e.DistillationToken = nn.Parameter(values(1, 1, c.HiddenSize))
 	}
 	return e
-}
-
-// newProjection makes the convolution that maps each patch to a token.
-func newProjection(c Config, b transformer.Builder) *nn.Conv2d {
-	patch, factory := nn.Dims{c.PatchSize.Height, c.PatchSize.Width}, torch.TensorOptions{DType: b.DType}
-	if !b.Undrawn {
-		return nn.NewConv2d(c.NumChannels, c.HiddenSize, patch, &nn.ConvOptions{Stride: patch, Factory: factory})
-	}
-	return &nn.Conv2d{Weight: nn.Parameter(factory.Empty(c.HiddenSize, c.NumChannels, patch[0], patch[1])),
-		Bias:    nn.Parameter(factory.Empty(c.HiddenSize)),
-		Options: torch.ConvOptions{Stride: patch, Padding: []int64{0, 0}, Dilation: []int64{1, 1}, Groups: 1}}
 }
 
 // DrawWeights draws the positions and the tokens; those of DeiT become 0 afterwards.

@@ -39,11 +39,17 @@ type Output struct {
 	Dense *nn.Linear `module:"dense"`
 }
 
-// inMemory maps the names that save_pretrained writes to those that transformers 5 uses in memory,
-// and therefore in a state_dict saved with torch.save.
-var inMemory = strings.NewReplacer("layers.", "encoder.layer.", "attention.q_proj", "attention.attention.query",
-	"attention.k_proj", "attention.attention.key", "attention.v_proj", "attention.attention.value",
-	"attention.o_proj", "attention.output.dense", "mlp.fc1", "intermediate.dense", "mlp.fc2", "output.dense")
+// toMemory maps names of modules, which are those that save_pretrained writes, to the names that
+// transformers 5 uses in memory, and therefore in a state_dict saved with torch.save and in peft's
+// adapters. fromMemory maps them back.
+var (
+	toMemory = strings.NewReplacer("encoder.layer.", "layers.", "attention.attention.query", "attention.q_proj",
+		"attention.attention.key", "attention.k_proj", "attention.attention.value", "attention.v_proj",
+		"attention.output.dense", "attention.o_proj", "intermediate.dense", "mlp.fc1", "output.dense", "mlp.fc2")
+	fromMemory = strings.NewReplacer("layers.", "encoder.layer.", "attention.q_proj", "attention.attention.query",
+		"attention.k_proj", "attention.attention.key", "attention.v_proj", "attention.attention.value",
+		"attention.o_proj", "attention.output.dense", "mlp.fc1", "intermediate.dense", "mlp.fc2", "output.dense")
+)
 
 func newModel(c Config, b transformer.Builder) *Model {
 	m := &Model{config: c, Embeddings: newEmbeddings(c, b)}

@@ -13,10 +13,11 @@ import transformers
 from PIL import Image
 from transformers.models.bit.image_processing_pil_bit import BitImageProcessorPil
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
+from transformers.models.convnext.image_processing_pil_convnext import ConvNextImageProcessorPil
 from transformers.models.deit.image_processing_pil_deit import DeiTImageProcessorPil
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
-CLASSES = {"ViT": ViTImageProcessorPil, "DeiT": DeiTImageProcessorPil, "CLIP": CLIPImageProcessorPil, "Bit": BitImageProcessorPil}
+CLASSES = {"ViT": ViTImageProcessorPil, "DeiT": DeiTImageProcessorPil, "CLIP": CLIPImageProcessorPil, "Bit": BitImageProcessorPil, "ConvNext": ConvNextImageProcessorPil}
 here = pathlib.Path(__file__).resolve().parent
 RGB = ["rgb.png", "jpeg420.jpg", "lossy.webp", "rgb.bmp"]
 # what the file says, and the pictures
@@ -35,6 +36,13 @@ CASES = [
     ({"image_processor_type": "CLIPImageProcessor", "do_resize": False, "crop_size": {"height": 20, "width": 101}}, RGB),
     ({"image_processor_type": "ViTImageProcessor", "image_mean": [0.1307], "image_std": [0.3081], "size": {"height": 28, "width": 28}, "resample": 4}, ["gray.png", "gray.bmp"]),
     ({"image_processor_type": "BitImageProcessor", "do_convert_rgb": False, "size": {"shortest_edge": 21}, "do_center_crop": False, "note": "stays"}, RGB),
+    # as facebook/convnext-tiny-224 and microsoft/resnet-50 have them, but for smaller pictures
+    ({"crop_pct": 0.875, "do_normalize": True, "do_resize": True, "feature_extractor_type": "ConvNextFeatureExtractor", "image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225], "resample": 3,
+      "size": 48}, RGB),
+    ({"image_processor_type": "ConvNextImageProcessor"}, RGB), ({"image_processor_type": "ConvNextImageProcessor", "size": {"shortest_edge": 45}, "crop_pct": 0.93, "resample": 2, "do_rescale": False}, RGB),
+    ({"image_processor_type": "ConvNextImageProcessor", "size": {"shortest_edge": 31}, "crop_pct": 1.0, "note": "stays"}, RGB),
+    ({"image_processor_type": "ConvNextImageProcessor", "size": {"shortest_edge": 400}, "do_center_crop": True, "crop_size": {"height": 30, "width": 41}}, RGB),
+    ({"image_processor_type": "ConvNextImageProcessor", "do_resize": False, "do_center_crop": True, "crop_size": 33}, RGB),
 ]
 
 

@@ -1,4 +1,4 @@
-"""What the golden files of encoders share that stand in packages of their own, for the scripts in the testdata of packages modernbert, deberta and vit, which call write.
+"""What the golden files of encoders share that stand in packages of their own, for the scripts in the testdata of packages modernbert, deberta, vit and convnext, and of others, which call write.
 
 For each model and head: initial weights from seed 42, forward and backward passes, a head drawn on a saved encoder, and 20 updates of transformers.Trainer. Tensors are stored by the first 8
 digits of their sha256, in the order of the parameters, but for inputs, losses and the first logits of each token.
@@ -109,8 +109,8 @@ NAMES_IN_FILES = {r"\.layers\.(\d+)\.": r".encoder.layer.\1.", r"attention\.q_pr
                   r"attention\.v_proj": "attention.attention.value", r"attention\.o_proj": "attention.output.dense", r"mlp\.fc1": "intermediate.dense", r"mlp\.fc2": "output.dense"}
 
 
-def in_files(name, head):
-    if head == "ImageClassification":
+def in_files(name, kind):
+    if kind in ("ViT", "DeiT"):
         for pattern, to in NAMES_IN_FILES.items():
             name = re.sub(pattern, to, name)
     return name
@@ -139,8 +139,8 @@ def write(path, prefix, list_):
         for head in heads:
             cls = getattr(transformers, f"{kind}For{head}")
             seen = head == "ImageClassification"
-            sides = settings.get("image_size")
-            size = [settings.get("num_channels"), *(sides if isinstance(sides, list) else [sides, sides])]
+            sides = settings.get("image_size", 24)  # ResNet has no image_size
+            size = [settings.get("num_channels", 3), *(sides if isinstance(sides, list) else [sides, sides])]
 
             def make(attention=None, dtype=torch.float32):
                 torch.manual_seed(42)
@@ -148,7 +148,9 @@ def write(path, prefix, list_):
                 return cls._from_config(config, attn_implementation=attention, dtype=dtype)
 
             model = make()
-            entry = dict(name=f"{label}, {head}", architecture=cls.__name__, head=head, typed=typed, generator=state(), parameters=[in_files(n, head) for n, _ in model.named_parameters()], initial=hashes(model), cases=[])
+            entry = dict(name=f"{label}, {head}", architecture=cls.__name__, head=head, typed=typed, generator=state(), parameters=[in_files(n, kind) for n, _ in model.named_parameters()], initial=hashes(model), cases=[])
+            if seen and "image_size" not in settings:
+                entry["size"] = size
             with tempfile.TemporaryDirectory() as folder:
                 model.save_pretrained(folder)
                 entry["config"] = json.load(open(os.path.join(folder, "config.json")))
@@ -164,14 +166,16 @@ def write(path, prefix, list_):
                 length = how.get("length", 0)
                 if seen:
                     batch = default_data_collator(pictures(size[0], *([length, length] if length else size[1:]))[:4])
-                    batch["interpolate_pos_encoding"] = length > 0
+                    batch["pixel_values"] = batch["pixel_values"].to(model.dtype)
+                    if kind in ("ViT", "DeiT"):
+                        batch["interpolate_pos_encoding"] = length > 0
                 else:
                     batch = collator(head, masking=False)([features(resized(r, length) if length else r, head, typed, words=True) for r in data[:4]])
                 torch.manual_seed(7)
                 with torch.autocast("cpu", dtype=torch.bfloat16, enabled=how.get("bf16", False)):
                     result = model(**batch)
                 result.loss.backward()
-                after = state()
+                after, buffers = state(), [sha(b) for b in model.buffers()]
                 model.eval()
                 with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16, enabled=how.get("bf16", False)):
                     evaluated = logits(model(**batch))
@@ -179,6 +183,8 @@ def write(path, prefix, list_):
                 tensors.update({key + ".logits": logits(result).detach()[..., :5].clone(), key + ".eval": evaluated[..., :5].clone(), key + ".loss": result.loss.detach()})
                 entry["cases"].append(dict(dict(name=name, generator=after, logits=sha(logits(result)), eval=sha(evaluated), grads=hashes(model, lambda p: p.grad),
                                                 norms=[float(f"{p.grad.double().norm():.4g}") for p in model.parameters()]), **how))
+                if buffers and seen:
+                    entry["cases"][-1]["buffers"] = buffers
             if whole and getattr(model.config, "legacy", True):  # else from_pretrained of transformers 5.17 fails
                 encoder = getattr(make(), cls.base_model_prefix)
                 with tempfile.TemporaryDirectory() as folder:
@@ -194,6 +200,8 @@ def write(path, prefix, list_):
                 t.train()
                 log = [r for r in t.state.log_history if "loss" in r]
                 entry.update(losses=[r["loss"].hex() for r in log], grad_norms=[float(r["grad_norm"]).hex() for r in log], final=hashes(model), final_generator=state())
+                if seen and list(model.buffers()):
+                    entry["final_buffers"] = [sha(b) for b in model.buffers()]
             out.append(entry)
     save_file({k: v.contiguous() for k, v in tensors.items()}, path + ".safetensors", metadata={"made with": f"torch {torch.__version__}, transformers {transformers.__version__}"})
     with open(path + ".json", "w") as f:
