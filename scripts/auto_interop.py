@@ -15,6 +15,7 @@ tokenizer that gives the same ids.
 Run it from the root of the repository, with the packages of scripts/golden/requirements.txt. The Go side finds
 libtorch as always (GOTRAINER_LIB).
 """
+
 import json
 import os
 import pathlib
@@ -39,41 +40,204 @@ from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPi
 
 torch.set_num_threads(1)
 transformers.utils.logging.disable_progress_bar()
-BERT = dict(vocab_size=300, hidden_size=48, num_hidden_layers=3, num_attention_heads=4, intermediate_size=96, max_position_embeddings=40)
-ENCODERS = {"Bert": BERT, "Roberta": BERT, "XLMRoberta": BERT, "MPNet": BERT, "Electra": dict(BERT, embedding_size=16),
-            "ModernBert": dict(BERT, intermediate_size=64, local_attention=8, pad_token_id=1, bos_token_id=2, eos_token_id=3, cls_token_id=2, sep_token_id=3, classifier_pooling="mean"),
-            "DebertaV2": dict(BERT, relative_attention=True, pos_att_type=["p2c", "c2p"], position_buckets=8, norm_rel_ebd="layer_norm", share_att_key=True, position_biased_input=False, conv_kernel_size=3,
-                              type_vocab_size=0),
-            "DistilBert": dict(vocab_size=300, dim=48, n_layers=3, n_heads=4, hidden_dim=96, max_position_embeddings=40)}
-HEADS = {"SequenceClassification": dict(id2label={0: "no", 1: "yes"}, label2id={"no": 0, "yes": 1}), "TokenClassification": dict(num_labels=5), "QuestionAnswering": {}, "MaskedLM": {}}
-KINDS = [(getattr(transformers, e + "Config")(**sizes, **labels), getattr(transformers, f"{e}For{head}"), head) for e, sizes in ENCODERS.items() for head, labels in HEADS.items()]
+BERT = dict(
+    vocab_size=300,
+    hidden_size=48,
+    num_hidden_layers=3,
+    num_attention_heads=4,
+    intermediate_size=96,
+    max_position_embeddings=40,
+)
+ENCODERS = {
+    "Bert": BERT,
+    "Roberta": BERT,
+    "XLMRoberta": BERT,
+    "MPNet": BERT,
+    "Electra": dict(BERT, embedding_size=16),
+    "ModernBert": dict(
+        BERT,
+        intermediate_size=64,
+        local_attention=8,
+        pad_token_id=1,
+        bos_token_id=2,
+        eos_token_id=3,
+        cls_token_id=2,
+        sep_token_id=3,
+        classifier_pooling="mean",
+    ),
+    "DebertaV2": dict(
+        BERT,
+        relative_attention=True,
+        pos_att_type=["p2c", "c2p"],
+        position_buckets=8,
+        norm_rel_ebd="layer_norm",
+        share_att_key=True,
+        position_biased_input=False,
+        conv_kernel_size=3,
+        type_vocab_size=0,
+    ),
+    "DistilBert": dict(vocab_size=300, dim=48, n_layers=3, n_heads=4, hidden_dim=96, max_position_embeddings=40),
+}
+HEADS = {
+    "SequenceClassification": dict(id2label={0: "no", 1: "yes"}, label2id={"no": 0, "yes": 1}),
+    "TokenClassification": dict(num_labels=5),
+    "QuestionAnswering": {},
+    "MaskedLM": {},
+}
+KINDS = [
+    (getattr(transformers, e + "Config")(**sizes, **labels), getattr(transformers, f"{e}For{head}"), head)
+    for e, sizes in ENCODERS.items()
+    for head, labels in HEADS.items()
+]
 GPT2 = dict(vocab_size=300, n_positions=40, n_embd=48, n_layer=3, n_head=4)
 KINDS.append((transformers.GPT2Config(**GPT2), transformers.GPT2LMHeadModel, "CausalLM"))
-KINDS.append((transformers.GPT2Config(pad_token_id=1, num_labels=3, **GPT2), transformers.GPT2ForSequenceClassification, "SequenceClassification"))
-for kind, settings in {"Llama": dict(rope_parameters=dict(rope_type="llama3", rope_theta=5e5, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16)),
-                       "Mistral": dict(head_dim=16, sliding_window=5), "Qwen2": dict(tie_word_embeddings=True), "Qwen3": dict(head_dim=16, use_sliding_window=True, sliding_window=5, max_window_layers=1),
-                       "Phi3": dict(pad_token_id=0, rope_parameters=dict(rope_type="longrope", partial_rotary_factor=0.5, short_factor=[1.0, 1.2, 1.5], long_factor=[1.0, 2.0, 5.0]), original_max_position_embeddings=8),
-                       "Gemma": dict(head_dim=16), "Gemma2": dict(head_dim=16, sliding_window=5, attn_logit_softcapping=None), "Gemma3": dict(head_dim=16, sliding_window=5, layer_types=["sliding_attention", "full_attention", "sliding_attention"]),
-                       "SmolLM3": dict(pad_token_id=0, no_rope_layers=[1, 0, 1]), "Olmo2": {}, "Granite": dict(embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.6, logits_scaling=2.5)}.items():
+KINDS.append(
+    (
+        transformers.GPT2Config(pad_token_id=1, num_labels=3, **GPT2),
+        transformers.GPT2ForSequenceClassification,
+        "SequenceClassification",
+    )
+)
+for kind, settings in {
+    "Llama": dict(
+        rope_parameters=dict(
+            rope_type="llama3",
+            rope_theta=5e5,
+            factor=8.0,
+            low_freq_factor=1.0,
+            high_freq_factor=4.0,
+            original_max_position_embeddings=16,
+        )
+    ),
+    "Mistral": dict(head_dim=16, sliding_window=5),
+    "Qwen2": dict(tie_word_embeddings=True),
+    "Qwen3": dict(head_dim=16, use_sliding_window=True, sliding_window=5, max_window_layers=1),
+    "Phi3": dict(
+        pad_token_id=0,
+        rope_parameters=dict(
+            rope_type="longrope", partial_rotary_factor=0.5, short_factor=[1.0, 1.2, 1.5], long_factor=[1.0, 2.0, 5.0]
+        ),
+        original_max_position_embeddings=8,
+    ),
+    "Gemma": dict(head_dim=16),
+    "Gemma2": dict(head_dim=16, sliding_window=5, attn_logit_softcapping=None),
+    "Gemma3": dict(
+        head_dim=16, sliding_window=5, layer_types=["sliding_attention", "full_attention", "sliding_attention"]
+    ),
+    "SmolLM3": dict(pad_token_id=0, no_rope_layers=[1, 0, 1]),
+    "Olmo2": {},
+    "Granite": dict(embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.6, logits_scaling=2.5),
+}.items():
     text = "Gemma3Text" if kind == "Gemma3" else kind
     config = getattr(transformers, text + "Config")
-    KINDS.append((config(num_key_value_heads=2, **BERT, **settings), getattr(transformers, kind + "ForCausalLM"), "CausalLM"))
+    KINDS.append(
+        (config(num_key_value_heads=2, **BERT, **settings), getattr(transformers, kind + "ForCausalLM"), "CausalLM")
+    )
     if kind != "Granite":  # which transformers has no classifier of
-        KINDS.append((config(num_key_value_heads=2, num_labels=1, **BERT, **dict(settings, pad_token_id=1)), getattr(transformers, text + "ForSequenceClassification"), "SequenceClassification"))
-for kind, settings in (("T5", {}), ("T5", dict(feed_forward_proj="gated-gelu", tie_word_embeddings=False)), ("MT5", {})):
-    KINDS.append((getattr(transformers, kind + "Config")(vocab_size=300, d_model=48, d_kv=16, d_ff=96, num_layers=2, num_heads=4, decoder_start_token_id=0, **settings),
-                  getattr(transformers, kind + "ForConditionalGeneration"), "Seq2SeqLM"))
-for kind, settings in (("Bart", dict(decoder_layerdrop=0.1)), ("MBart", dict(scale_embedding=True, decoder_start_token_id=5))):
-    KINDS.append((getattr(transformers, kind + "Config")(vocab_size=300, d_model=48, encoder_layers=2, decoder_layers=3, encoder_attention_heads=4, decoder_attention_heads=2, encoder_ffn_dim=96, decoder_ffn_dim=64, max_position_embeddings=40, **settings),
-                  getattr(transformers, kind + "ForConditionalGeneration"), "Seq2SeqLM"))
-KINDS.append((transformers.BartConfig(vocab_size=300, d_model=48, encoder_layers=2, decoder_layers=1, encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=96, decoder_ffn_dim=96, max_position_embeddings=40),
-              transformers.BartForSequenceClassification, "SequenceClassification"))
-for kind, settings in {"ViT": dict(hidden_dropout_prob=0.1), "DeiT": dict(image_size=[32, 48], patch_size=[8, 12], qkv_bias=False)}.items():
-    KINDS.append((getattr(transformers, kind + "Config")(**dict(dict(hidden_size=48, num_hidden_layers=3, num_attention_heads=4, intermediate_size=96, image_size=32, patch_size=8, num_labels=5), **settings)),
-                  getattr(transformers, kind + "ForImageClassification"), "ImageClassification"))
+        KINDS.append(
+            (
+                config(num_key_value_heads=2, num_labels=1, **BERT, **dict(settings, pad_token_id=1)),
+                getattr(transformers, text + "ForSequenceClassification"),
+                "SequenceClassification",
+            )
+        )
+for kind, settings in (
+    ("T5", {}),
+    ("T5", dict(feed_forward_proj="gated-gelu", tie_word_embeddings=False)),
+    ("MT5", {}),
+):
+    KINDS.append(
+        (
+            getattr(transformers, kind + "Config")(
+                vocab_size=300,
+                d_model=48,
+                d_kv=16,
+                d_ff=96,
+                num_layers=2,
+                num_heads=4,
+                decoder_start_token_id=0,
+                **settings,
+            ),
+            getattr(transformers, kind + "ForConditionalGeneration"),
+            "Seq2SeqLM",
+        )
+    )
+for kind, settings in (
+    ("Bart", dict(decoder_layerdrop=0.1)),
+    ("MBart", dict(scale_embedding=True, decoder_start_token_id=5)),
+):
+    KINDS.append(
+        (
+            getattr(transformers, kind + "Config")(
+                vocab_size=300,
+                d_model=48,
+                encoder_layers=2,
+                decoder_layers=3,
+                encoder_attention_heads=4,
+                decoder_attention_heads=2,
+                encoder_ffn_dim=96,
+                decoder_ffn_dim=64,
+                max_position_embeddings=40,
+                **settings,
+            ),
+            getattr(transformers, kind + "ForConditionalGeneration"),
+            "Seq2SeqLM",
+        )
+    )
+KINDS.append(
+    (
+        transformers.BartConfig(
+            vocab_size=300,
+            d_model=48,
+            encoder_layers=2,
+            decoder_layers=1,
+            encoder_attention_heads=4,
+            decoder_attention_heads=4,
+            encoder_ffn_dim=96,
+            decoder_ffn_dim=96,
+            max_position_embeddings=40,
+        ),
+        transformers.BartForSequenceClassification,
+        "SequenceClassification",
+    )
+)
+for kind, settings in {
+    "ViT": dict(hidden_dropout_prob=0.1),
+    "DeiT": dict(image_size=[32, 48], patch_size=[8, 12], qkv_bias=False),
+}.items():
+    KINDS.append(
+        (
+            getattr(transformers, kind + "Config")(
+                **dict(
+                    dict(
+                        hidden_size=48,
+                        num_hidden_layers=3,
+                        num_attention_heads=4,
+                        intermediate_size=96,
+                        image_size=32,
+                        patch_size=8,
+                        num_labels=5,
+                    ),
+                    **settings,
+                )
+            ),
+            getattr(transformers, kind + "ForImageClassification"),
+            "ImageClassification",
+        )
+    )
 CONVNEXT = dict(hidden_sizes=[16, 32, 24], depths=[1, 2, 1], num_stages=3, image_size=48, num_labels=5)
-for kind, settings in {"ResNet": dict(embedding_size=16, hidden_sizes=[64, 96], depths=[2, 1], num_labels=5), "ConvNext": dict(CONVNEXT, drop_path_rate=0.1), "ConvNextV2": dict(CONVNEXT, patch_size=[2, 3])}.items():
-    KINDS.append((getattr(transformers, kind + "Config")(**settings), getattr(transformers, kind + "ForImageClassification"), "ImageClassification"))
+for kind, settings in {
+    "ResNet": dict(embedding_size=16, hidden_sizes=[64, 96], depths=[2, 1], num_labels=5),
+    "ConvNext": dict(CONVNEXT, drop_path_rate=0.1),
+    "ConvNextV2": dict(CONVNEXT, patch_size=[2, 3]),
+}.items():
+    KINDS.append(
+        (
+            getattr(transformers, kind + "Config")(**settings),
+            getattr(transformers, kind + "ForImageClassification"),
+            "ImageClassification",
+        )
+    )
 
 
 def image_processor(config):
@@ -82,7 +246,13 @@ def image_processor(config):
         return ConvNextImageProcessorPil(size=dict(shortest_edge=48), crop_pct=0.9)
     height, width = config.image_size if isinstance(config.image_size, list) else (config.image_size, config.image_size)
     cls = {"vit": ViTImageProcessorPil, "deit": DeiTImageProcessorPil}[config.model_type]
-    return cls(size=dict(height=height + 5, width=width + 2), do_center_crop=True, crop_size=dict(height=height, width=width), image_mean=[0.485, 0.456, 0.406], image_std=[0.229, 0.224, 0.225])
+    return cls(
+        size=dict(height=height + 5, width=width + 2),
+        do_center_crop=True,
+        crop_size=dict(height=height, width=width),
+        image_mean=[0.485, 0.456, 0.406],
+        image_std=[0.229, 0.224, 0.225],
+    )
 
 
 def logits_of(model, ids, mask, pixels=None):
@@ -96,11 +266,13 @@ def logits_of(model, ids, mask, pixels=None):
 def shards(folder, state):
     """pytorch_model.bin in two files with an index, as transformers 4 wrote them"""
     names, parts = list(state), {}
-    for i, part in enumerate([names[:len(names) // 2], names[len(names) // 2:]], 1):
+    for i, part in enumerate([names[: len(names) // 2], names[len(names) // 2 :]], 1):
         file = f"pytorch_model-{i:05}-of-00002.bin"
         torch.save({n: state[n] for n in part}, folder / file)
         parts.update({n: file for n in part})
-    (folder / "pytorch_model.bin.index.json").write_text(json.dumps({"metadata": {"total_size": 0}, "weight_map": parts}))
+    (folder / "pytorch_model.bin.index.json").write_text(
+        json.dumps({"metadata": {"total_size": 0}, "weight_map": parts})
+    )
 
 
 def save(layout, model, folder):
@@ -121,17 +293,31 @@ def save(layout, model, folder):
 
 
 def write_tokenizer(kind, folder):
-    """tokenizer.json that is not what the class of the model makes of its vocabulary: cased, or with a space before each text"""
+    """tokenizer.json that is not what the class of the model makes of its vocabulary: cased, or with a space before
+    each text
+    """
     if kind in ("Bert", "DistilBert"):
         special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-        t = tokenizers.Tokenizer(tokenizers.models.WordPiece({w: i for i, w in enumerate([*special, "Paris", "paris", "in"])}, unk_token="[UNK]"))
+        t = tokenizers.Tokenizer(
+            tokenizers.models.WordPiece(
+                {w: i for i, w in enumerate([*special, "Paris", "paris", "in"])}, unk_token="[UNK]"
+            )
+        )
         t.normalizer = tokenizers.normalizers.BertNormalizer(lowercase=False)
         t.pre_tokenizer, t.decoder = tokenizers.pre_tokenizers.BertPreTokenizer(), tokenizers.decoders.WordPiece()
         t.post_processor = tokenizers.processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     else:
         special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-        t = tokenizers.Tokenizer(tokenizers.models.BPE({w: i for i, w in enumerate([*special, "i", "n", "P", "Ġ", "in", "Ġin", "ĠP"])}, [("i", "n"), ("Ġ", "in"), ("Ġ", "P")]))
-        t.pre_tokenizer, t.decoder = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=True), tokenizers.decoders.ByteLevel()
+        t = tokenizers.Tokenizer(
+            tokenizers.models.BPE(
+                {w: i for i, w in enumerate([*special, "i", "n", "P", "Ġ", "in", "Ġin", "ĠP"])},
+                [("i", "n"), ("Ġ", "in"), ("Ġ", "P")],
+            )
+        )
+        t.pre_tokenizer, t.decoder = (
+            tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=True),
+            tokenizers.decoders.ByteLevel(),
+        )
         t.post_processor = tokenizers.processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
     t.add_special_tokens(special)
     t.save(str(folder / "tokenizer.json"))
@@ -139,16 +325,31 @@ def write_tokenizer(kind, folder):
 
 def same_tokens(model, folder):
     """whether transformers makes of the folder the ids and types of its tokenizer.json"""
-    t, auto = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json")), transformers.AutoTokenizer.from_pretrained(folder)
+    t, auto = (
+        tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json")),
+        transformers.AutoTokenizer.from_pretrained(folder),
+    )
     for pair in [("in Paris",), ("in Paris", "P in")]:
         want, got = t.encode(*pair), auto(*pair)
         if got["input_ids"] != want.ids or got.get("token_type_ids", want.type_ids) != want.type_ids:
             return False
     typed = getattr(model.config, "type_vocab_size", 1) > 1 and any(want.type_ids)
-    return ("token_type_ids" in got) == typed and auto.mask_token in auto.get_vocab() and auto.pad_token in auto.get_vocab()
+    return (
+        ("token_type_ids" in got) == typed
+        and auto.mask_token in auto.get_vocab()
+        and auto.pad_token in auto.get_vocab()
+    )
 
 
-TASKS = {"SequenceClassification": "SEQ_CLS", "TokenClassification": "TOKEN_CLS", "QuestionAnswering": "QUESTION_ANS", "CausalLM": "CAUSAL_LM", "MaskedLM": None, "Seq2SeqLM": "SEQ_2_SEQ_LM", "ImageClassification": None}
+TASKS = {
+    "SequenceClassification": "SEQ_CLS",
+    "TokenClassification": "TOKEN_CLS",
+    "QuestionAnswering": "QUESTION_ANS",
+    "CausalLM": "CAUSAL_LM",
+    "MaskedLM": None,
+    "Seq2SeqLM": "SEQ_2_SEQ_LM",
+    "ImageClassification": None,
+}
 
 
 def adapter(program, model, head, folder, inputs, picture=None, processor=None):
@@ -157,8 +358,23 @@ def adapter(program, model, head, folder, inputs, picture=None, processor=None):
     cls = getattr(transformers, f"AutoModelFor{head}")
     model.save_pretrained(base)
     torch.manual_seed(4)
-    linear = [n for n, m in model.named_modules() if isinstance(m, (torch.nn.Linear, transformers.pytorch_utils.Conv1D)) and n.startswith((model.base_model_prefix + ".", "encoder.", "decoder."))]
-    adapted = peft.get_peft_model(cls.from_pretrained(base), peft.LoraConfig(r=4, target_modules=linear, lora_dropout=0.1, init_lora_weights=False, task_type=TASKS[head], modules_to_save=["classifier"] if processor else None)).eval()
+    linear = [
+        n
+        for n, m in model.named_modules()
+        if isinstance(m, (torch.nn.Linear, transformers.pytorch_utils.Conv1D))
+        and n.startswith((model.base_model_prefix + ".", "encoder.", "decoder."))
+    ]
+    adapted = peft.get_peft_model(
+        cls.from_pretrained(base),
+        peft.LoraConfig(
+            r=4,
+            target_modules=linear,
+            lora_dropout=0.1,
+            init_lora_weights=False,
+            task_type=TASKS[head],
+            modules_to_save=["classifier"] if processor else None,
+        ),
+    ).eval()
     adapted.save_pretrained(there)
     pixels = None
     if processor:
@@ -174,11 +390,16 @@ def adapter(program, model, head, folder, inputs, picture=None, processor=None):
     settings = [dict(json.load(open(f / "adapter_config.json"))) for f in (there, back)]
     for s in settings:
         s["target_modules"] = sorted(s["target_modules"])
-    return [what for what, bad in {
-        "logits of Go": not torch.equal(load_file(back / "logits.safetensors")["logits"], want), "logits of what Go saved": not torch.equal(python, want),
-        "weights": saved.keys() != loaded.keys() or any(not torch.equal(v, loaded[n]) for n, v in saved.items()),
-        "settings": any(settings[0][k] != v for k, v in settings[1].items() if k != "init_lora_weights"),
-    }.items() if bad]
+    return [
+        what
+        for what, bad in {
+            "logits of Go": not torch.equal(load_file(back / "logits.safetensors")["logits"], want),
+            "logits of what Go saved": not torch.equal(python, want),
+            "weights": saved.keys() != loaded.keys() or any(not torch.equal(v, loaded[n]) for n, v in saved.items()),
+            "settings": any(settings[0][k] != v for k, v in settings[1].items() if k != "init_lora_weights"),
+        }.items()
+        if bad
+    ]
 
 
 def tell(name, wrong):
@@ -208,7 +429,9 @@ def main():
             if head == "ImageClassification":
                 processor = image_processor(config)
                 pixels = processor(picture, return_tensors="pt").pixel_values
-            if getattr(config, "scale_decoder_outputs", True) is False:  # T5 1.1, whose files have an output layer of its own
+            if (
+                getattr(config, "scale_decoder_outputs", True) is False
+            ):  # T5 1.1, whose files have an output layer of its own
                 model.lm_head.weight = torch.nn.Parameter(torch.randn_like(model.lm_head.weight))
                 model._tied_weights_keys = {k: v for k, v in model._tied_weights_keys.items() if k != "lm_head.weight"}
                 model.all_tied_weights_keys = dict(model._tied_weights_keys)
@@ -232,20 +455,48 @@ def main():
                 subprocess.run([program, head, there, back], check=True, stderr=subprocess.DEVNULL)
                 logits = load_file(back / "logits.safetensors")["logits"]
                 (back / "logits.safetensors").unlink()
-                again, info = getattr(transformers, f"AutoModelFor{head}").from_pretrained(back, output_loading_info=True)
+                again, info = getattr(transformers, f"AutoModelFor{head}").from_pretrained(
+                    back, output_loading_info=True
+                )
                 with torch.no_grad():
                     python = logits_of(again.eval(), ids, mask, pixels)
-                wrong = [what for what, bad in {
-                    "logits of Go": not torch.equal(logits, want), "logits of what Go saved": not torch.equal(python, want), "class": type(again) is not kind,
-                    "weights": any(not torch.equal(v, again.state_dict()[n]) for n, v in model.state_dict().items()), "labels": again.config.id2label != config.id2label,
-                    "image processor": processor and type(processor).from_pretrained(back).to_dict() != processor.to_dict(),
-                    "tokenizer": tokenized and not same_tokens(model, back),
-                    "names": any(info[k] for k in ("missing_keys", "unexpected_keys", "mismatched_keys")),
-                    "settings": any(getattr(again.config, k) != getattr(config, k) for k in config.to_dict() if k not in ("architectures", "dtype", "problem_type", "transformers_version", "_name_or_path")),
-                }.items() if bad]
+                wrong = [
+                    what
+                    for what, bad in {
+                        "logits of Go": not torch.equal(logits, want),
+                        "logits of what Go saved": not torch.equal(python, want),
+                        "class": type(again) is not kind,
+                        "weights": any(
+                            not torch.equal(v, again.state_dict()[n]) for n, v in model.state_dict().items()
+                        ),
+                        "labels": again.config.id2label != config.id2label,
+                        "image processor": processor
+                        and type(processor).from_pretrained(back).to_dict() != processor.to_dict(),
+                        "tokenizer": tokenized and not same_tokens(model, back),
+                        "names": any(info[k] for k in ("missing_keys", "unexpected_keys", "mismatched_keys")),
+                        "settings": any(
+                            getattr(again.config, k) != getattr(config, k)
+                            for k in config.to_dict()
+                            if k
+                            not in ("architectures", "dtype", "problem_type", "transformers_version", "_name_or_path")
+                        ),
+                    }.items()
+                    if bad
+                ]
                 failures += tell(name, wrong)
             if config.model_type != "resnet":
-                failures += tell(f"{title}, adapter", adapter(program, model, head, scratch / f"{title}, adapter", {"ids": ids, "mask": mask}, picture, processor))
+                failures += tell(
+                    f"{title}, adapter",
+                    adapter(
+                        program,
+                        model,
+                        head,
+                        scratch / f"{title}, adapter",
+                        {"ids": ids, "mask": mask},
+                        picture,
+                        processor,
+                    ),
+                )
     return 1 if failures else 0
 
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Trains with Hezar's own Trainer and with gotrainer on the same plates, initial weights and order, and compares the curves.
+"""Trains with Hezar's own Trainer and with gotrainer on the same plates, initial weights and order, and compares the
+curves.
 
     python scripts/hezar_curve.py           # a quarter of Hezar's width, with a fresh classifier
     python scripts/hezar_curve.py --full    # CRNNImage2Text as Hezar makes it
@@ -10,6 +11,7 @@ Go side. Both sides run with one thread and the same code paths of libtorch's li
 Run it from the root of the repository, with hezar 1.0.0, torch 2.11.0 and Go. The Go side finds libtorch as always
 (GOTRAINER_LIB).
 """
+
 import argparse
 import contextlib
 import csv
@@ -39,14 +41,25 @@ COLUMNS = ["train.loss", "evaluation.loss", "evaluation.cer"]
 
 
 class Narrow(CRNNImage2Text):
-    """Hezar's model with a quarter of its width: its convolutions are the only sizes that its configuration does not have"""
+    """Hezar's model with a quarter of its width: its convolutions are the only sizes that its configuration does not
+    have
+    """
 
     def __init__(self, config, **kwargs):
         super().__init__(config, **kwargs)
         self.cnn = nn.Sequential(
-            ConvBlock(1, 16, 3, 1, 1), nn.MaxPool2d(2, 2), ConvBlock(16, 32, 3, 1, 1), nn.MaxPool2d(2, 2), ConvBlock(32, 64, 3, 1, 1), ConvBlock(64, 64, 3, 1, 1),
-            nn.MaxPool2d((2, 1)), ConvBlock(64, 128, 3, 1, 1, batch_norm=True), ConvBlock(128, 128, 3, 1, 1, batch_norm=True), nn.MaxPool2d((2, 1)),
-            ConvBlock(128, 128, 3, 1, 1))
+            ConvBlock(1, 16, 3, 1, 1),
+            nn.MaxPool2d(2, 2),
+            ConvBlock(16, 32, 3, 1, 1),
+            nn.MaxPool2d(2, 2),
+            ConvBlock(32, 64, 3, 1, 1),
+            ConvBlock(64, 64, 3, 1, 1),
+            nn.MaxPool2d((2, 1)),
+            ConvBlock(64, 128, 3, 1, 1, batch_norm=True),
+            ConvBlock(128, 128, 3, 1, 1, batch_norm=True),
+            nn.MaxPool2d((2, 1)),
+            ConvBlock(128, 128, 3, 1, 1),
+        )
 
 
 def new_model(full):
@@ -57,14 +70,16 @@ def new_model(full):
 
 
 def mirrored(weights):
-    """A model that reads a picture reads its mirror image with these: kernels turned round, and the directions of the LSTMs exchanged"""
+    """A model that reads a picture reads its mirror image with these: kernels turned round, and the directions of the
+    LSTMs exchanged
+    """
     out = {}
     for name, w in weights.items():
         w = w.float() if w.is_floating_point() else w
         if name.endswith("conv.weight"):
             w = w.flip(3)
         if name.startswith("rnn2.weight_ih") or name == "classifier.weight":
-            w = torch.cat([w[:, w.size(1) // 2:], w[:, :w.size(1) // 2]], 1)
+            w = torch.cat([w[:, w.size(1) // 2 :], w[:, : w.size(1) // 2]], 1)
         if name.startswith("rnn"):
             name = name.removesuffix("_reverse") if name.endswith("_reverse") else name + "_reverse"
         out[name] = w.contiguous()
@@ -72,7 +87,9 @@ def mirrored(weights):
 
 
 def write_initial(folder, full, pretrained):
-    """The weights that both start from. Narrow: the weights that come with examples/crnn_plates, but for the classifier, so that there is something to learn"""
+    """The weights that both start from. Narrow: the weights that come with examples/crnn_plates, but for the
+    classifier, so that there is something to learn
+    """
     torch.manual_seed(42)
     model = new_model(full)
     if not full:
@@ -86,19 +103,59 @@ def hezar(args):
     OCRDataset.cache_dir = "cache"
 
     def load(split):
-        return OCRDataset(OCRDatasetConfig(path="csv", max_length=8, reverse_digits=True, hf_load_kwargs={"data_files": {"train": "train.csv", "test": "test.csv"}}),
-                          split=split, preprocessor="base")
+        return OCRDataset(
+            OCRDatasetConfig(
+                path="csv",
+                max_length=8,
+                reverse_digits=True,
+                hf_load_kwargs={"data_files": {"train": "train.csv", "test": "test.csv"}},
+            ),
+            split=split,
+            preprocessor="base",
+        )
 
     train_dataset, eval_dataset = load("train"), load("test")
-    config = TrainerConfig(output_dir="hezar", task="image2text", device="cuda", init_weights_from="base", batch_size=8, num_epochs=args.epochs, learning_rate=args.lr,
-                           metrics=["cer"], metric_for_best_model="cer", use_cpu=True)
-    Trainer(config=config, model=new_model(args.full), train_dataset=train_dataset, eval_dataset=eval_dataset, data_collator=train_dataset.data_collator,
-            preprocessor=Preprocessor.load("base")).train()
+    config = TrainerConfig(
+        output_dir="hezar",
+        task="image2text",
+        device="cuda",
+        init_weights_from="base",
+        batch_size=8,
+        num_epochs=args.epochs,
+        learning_rate=args.lr,
+        metrics=["cer"],
+        metric_for_best_model="cer",
+        use_cpu=True,
+    )
+    Trainer(
+        config=config,
+        model=new_model(args.full),
+        train_dataset=train_dataset,
+        eval_dataset=eval_dataset,
+        data_collator=train_dataset.data_collator,
+        preprocessor=Preprocessor.load("base"),
+    ).train()
 
 
 def gotrainer(args, program):
-    subprocess.run([program, *([] if args.full else ["-small"]), "-exact", "-epochs", str(args.epochs), "-lr", repr(args.lr), "-out", "go", "."], check=True,
-                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    subprocess.run(
+        [
+            program,
+            *([] if args.full else ["-small"]),
+            "-exact",
+            "-epochs",
+            str(args.epochs),
+            "-lr",
+            repr(args.lr),
+            "-out",
+            "go",
+            ".",
+        ],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def timed(work, *args):
@@ -131,7 +188,11 @@ def differences(a, b):
     a, b = tensors(a), tensors(b)
     if a.keys() != b.keys():
         sys.exit(f"one side only has {sorted(a.keys() ^ b.keys())}")
-    return len(a), [n for n in a if bits(a[n]) != bits(b[n])], max((a[n].double() - b[n].double()).abs().max().item() for n in a)
+    return (
+        len(a),
+        [n for n in a if bits(a[n]) != bits(b[n])],
+        max((a[n].double() - b[n].double()).abs().max().item() for n in a),
+    )
 
 
 def main():
@@ -141,14 +202,20 @@ def main():
     p.add_argument("--epochs", type=int)
     p.add_argument("--lr", type=float)
     args = p.parse_args()
-    args.plates, args.epochs, args.lr = args.plates or (96 if args.full else 320), args.epochs or (4 if args.full else 12), args.lr or (1e-4 if args.full else 5e-4)
+    args.plates, args.epochs, args.lr = (
+        args.plates or (96 if args.full else 320),
+        args.epochs or (4 if args.full else 12),
+        args.lr or (1e-4 if args.full else 5e-4),
+    )
     pretrained = pathlib.Path("models/platereader/pretrained/model.safetensors").resolve()
     with tempfile.TemporaryDirectory() as tmp:
         tmp = pathlib.Path(tmp)
         program = str(tmp / "hezar_plates")
         subprocess.run(["go", "build", "-o", program, "./examples/hezar_plates"], check=True)
         data = tmp / "plates"
-        subprocess.run([program, *([] if args.full else ["-small"]), "-render", str(args.plates), str(data)], check=True)
+        subprocess.run(
+            [program, *([] if args.full else ["-small"]), "-render", str(args.plates), str(data)], check=True
+        )
         write_initial(data / "base", args.full, pretrained)
         os.chdir(data)
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
@@ -165,14 +232,24 @@ def report(args, python, go):
     steps = [step for step, _ in a]
     if steps != [step for step, _ in b]:
         sys.exit(f"evaluated at {steps} by Hezar, at {[step for step, _ in b]} by gotrainer")
-    print(f"{args.plates} plates, {args.epochs} epochs of batches of 8, Adam at {args.lr:g}; processor time: Hezar {python:.0f} s, gotrainer {go:.0f} s")
-    print("| epoch | running loss: Hezar | gotrainer | loss on held-out plates: Hezar | gotrainer | CER: Hezar | gotrainer | tensors of the checkpoint that differ |")
+    print(
+        f"{args.plates} plates, {args.epochs} epochs of batches of 8, Adam at {args.lr:g}; processor time: Hezar {python:.0f} s, gotrainer {go:.0f} s"
+    )
+    print(
+        "| epoch | running loss: Hezar | gotrainer | loss on held-out plates: Hezar | gotrainer | CER: Hezar | gotrainer | tensors of the checkpoint that differ |"
+    )
     print("|" + " ---: |" * 8)
     apart, unequal = [], []
     for epoch, ((step, hezars), (_, ours)) in enumerate(zip(a, b), 1):
         name = str(step).zfill(len(str(steps[-1])))
-        count, names, difference = differences(pathlib.Path("hezar/checkpoints") / name, pathlib.Path("go/checkpoints") / name)
-        print(f"| {epoch} | " + " | ".join(f"{v!r}" for pair in zip(hezars, ours) for v in pair) + f" | {len(names)} of {count} |")
+        count, names, difference = differences(
+            pathlib.Path("hezar/checkpoints") / name, pathlib.Path("go/checkpoints") / name
+        )
+        print(
+            f"| {epoch} | "
+            + " | ".join(f"{v!r}" for pair in zip(hezars, ours) for v in pair)
+            + f" | {len(names)} of {count} |"
+        )
         if names and not unequal:
             print("the first that differ, in the order of the files:", *names[:5])
         apart += [difference, *(abs(x - y) for x, y in zip(hezars, ours))]

@@ -6,6 +6,7 @@ hub_interop.py file REPO NAME           hf_hub_download; prints the path
 hub_interop.py upload REPO FOLDER       create_repo, upload_folder, create_tag; prints the commit
 hub_interop.py cached REPO NAME         try_to_load_from_cache; prints the path, "none" or "known to be missing"
 """
+
 import os
 import sys
 

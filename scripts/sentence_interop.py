@@ -10,6 +10,7 @@ settings as older versions wrote them.
 Run it from the root of the repository, with the packages of scripts/golden/requirements.txt. The Go side finds
 libtorch as always (GOTRAINER_LIB).
 """
+
 import json
 import os
 import pathlib
@@ -30,29 +31,87 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 
 torch.set_num_threads(1)
 transformers.utils.logging.disable_progress_bar()
-BERT = dict(vocab_size=300, hidden_size=48, num_hidden_layers=3, num_attention_heads=4, intermediate_size=96, max_position_embeddings=40)
-ENCODERS = {"Bert": BERT, "Roberta": BERT, "XLMRoberta": BERT, "MPNet": BERT, "Electra": dict(BERT, embedding_size=16),
-            "ModernBert": dict(BERT, intermediate_size=64, local_attention=8, pad_token_id=1, bos_token_id=2, eos_token_id=3, cls_token_id=2, sep_token_id=3),
-            "DebertaV2": dict(BERT, relative_attention=True, pos_att_type=["p2c", "c2p"], position_buckets=8, norm_rel_ebd="layer_norm", share_att_key=True, position_biased_input=False, type_vocab_size=0),
-            "DistilBert": dict(vocab_size=300, dim=48, n_layers=3, n_heads=4, hidden_dim=96, max_position_embeddings=40)}
+BERT = dict(
+    vocab_size=300,
+    hidden_size=48,
+    num_hidden_layers=3,
+    num_attention_heads=4,
+    intermediate_size=96,
+    max_position_embeddings=40,
+)
+ENCODERS = {
+    "Bert": BERT,
+    "Roberta": BERT,
+    "XLMRoberta": BERT,
+    "MPNet": BERT,
+    "Electra": dict(BERT, embedding_size=16),
+    "ModernBert": dict(
+        BERT,
+        intermediate_size=64,
+        local_attention=8,
+        pad_token_id=1,
+        bos_token_id=2,
+        eos_token_id=3,
+        cls_token_id=2,
+        sep_token_id=3,
+    ),
+    "DebertaV2": dict(
+        BERT,
+        relative_attention=True,
+        pos_att_type=["p2c", "c2p"],
+        position_buckets=8,
+        norm_rel_ebd="layer_norm",
+        share_att_key=True,
+        position_biased_input=False,
+        type_vocab_size=0,
+    ),
+    "DistilBert": dict(vocab_size=300, dim=48, n_layers=3, n_heads=4, hidden_dim=96, max_position_embeddings=40),
+}
 TEXTS = ["w5 W6 w7", "w8", "w9 w10 w11 w12 w13 w14 w15 w16 w17 w18 w19", "w20 w21 w22 w23 w24"]
 SHAPES = {  # pooling, the modules behind it, and what is changed of the model
     "mean": ("mean", lambda: [], {}),
     "cls, max": (("cls", "max"), lambda: [Normalize()], dict(max_seq_length=8)),
-    "lasttoken, weightedmean": (("lasttoken", "weightedmean"), lambda: [Dense(96, 24, bias=False), Normalize()], dict(prompts={"query": "w30 w31 "}, default_prompt_name="query")),
-    "mean_sqrt_len_tokens": ("mean_sqrt_len_tokens", lambda: [Dense(48, 48, activation_function=torch.nn.GELU(), use_residual=True), Dense(48, 8, use_residual=True)], dict(truncate_dim=5, similarity_fn_name="dot")),
+    "lasttoken, weightedmean": (
+        ("lasttoken", "weightedmean"),
+        lambda: [Dense(96, 24, bias=False), Normalize()],
+        dict(prompts={"query": "w30 w31 "}, default_prompt_name="query"),
+    ),
+    "mean_sqrt_len_tokens": (
+        "mean_sqrt_len_tokens",
+        lambda: [
+            Dense(48, 48, activation_function=torch.nn.GELU(), use_residual=True),
+            Dense(48, 8, use_residual=True),
+        ],
+        dict(truncate_dim=5, similarity_fn_name="dot"),
+    ),
 }
 
 
 def base(encoder, folder):
     names = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-    t = Tokenizer(models.WordLevel({n: i for i, n in enumerate(names + [f"w{i}" for i in range(5, 300)])}, unk_token="<unk>"))
+    t = Tokenizer(
+        models.WordLevel({n: i for i, n in enumerate(names + [f"w{i}" for i in range(5, 300)])}, unk_token="<unk>")
+    )
     t.pre_tokenizer, t.normalizer = pre_tokenizers.WhitespaceSplit(), normalizers.Sequence([normalizers.NFC()])
     t.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)])
-    inputs = ["input_ids", "token_type_ids", "attention_mask"] if encoder in ("Bert", "Electra") else ["input_ids", "attention_mask"]
-    transformers.PreTrainedTokenizerFast(tokenizer_object=t, pad_token="<pad>", unk_token="<unk>", cls_token="<s>", sep_token="</s>", mask_token="<mask>", model_input_names=inputs).save_pretrained(folder)
+    inputs = (
+        ["input_ids", "token_type_ids", "attention_mask"]
+        if encoder in ("Bert", "Electra")
+        else ["input_ids", "attention_mask"]
+    )
+    transformers.PreTrainedTokenizerFast(
+        tokenizer_object=t,
+        pad_token="<pad>",
+        unk_token="<unk>",
+        cls_token="<s>",
+        sep_token="</s>",
+        mask_token="<mask>",
+        model_input_names=inputs,
+    ).save_pretrained(folder)
     torch.manual_seed(3)
-    config = getattr(transformers, encoder + "Config")(**ENCODERS[encoder], **({} if "pad_token_id" in ENCODERS[encoder] else dict(pad_token_id=1)))
+    config = getattr(transformers, encoder + "Config")(
+        **ENCODERS[encoder], **({} if "pad_token_id" in ENCODERS[encoder] else dict(pad_token_id=1))
+    )
     transformers.AutoModel.from_config(config).save_pretrained(folder)
     return str(folder)
 
@@ -61,8 +120,20 @@ def legacy(folder):
     """The settings as sentence-transformers 2 wrote them, where they can say it."""
     pooling = json.loads((folder / "1_Pooling/config.json").read_text())
     modes = pooling["pooling_mode"] if isinstance(pooling["pooling_mode"], list) else [pooling["pooling_mode"]]
-    keys = {"cls": "cls_token", "max": "max_tokens", "mean": "mean_tokens", "mean_sqrt_len_tokens": "mean_sqrt_len_tokens", "weightedmean": "weightedmean_tokens", "lasttoken": "lasttoken"}
-    (folder / "1_Pooling/config.json").write_text(json.dumps({"word_embedding_dimension": pooling["embedding_dimension"]} | {"pooling_mode_" + k: m in modes for m, k in keys.items()}))
+    keys = {
+        "cls": "cls_token",
+        "max": "max_tokens",
+        "mean": "mean_tokens",
+        "mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+        "weightedmean": "weightedmean_tokens",
+        "lasttoken": "lasttoken",
+    }
+    (folder / "1_Pooling/config.json").write_text(
+        json.dumps(
+            {"word_embedding_dimension": pooling["embedding_dimension"]}
+            | {"pooling_mode_" + k: m in modes for m, k in keys.items()}
+        )
+    )
     (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 8, "do_lower_case": True}))
     modules = json.loads((folder / "modules.json").read_text())
     for m in modules:
@@ -78,12 +149,19 @@ def check(program, model, there, back):
     again = SentenceTransformer(str(back), device="cpu")
     before, after = model.state_dict(), again.state_dict()
     prompts = lambda m: {k: v for k, v in m.prompts.items() if v}
-    return [what for what, bad in {
-        "embeddings of Go": not torch.equal(go, want), "embeddings of what Go saved": not torch.equal(torch.from_numpy(again.encode(TEXTS)), want),
-        "weights": before.keys() != after.keys() or any(not torch.equal(v, after[n]) for n, v in before.items()), "modules": [type(m) for m in model] != [type(m) for m in again],
-        "settings": (prompts(model), model.default_prompt_name, model.similarity_fn_name, model.truncate_dim) != (prompts(again), again.default_prompt_name, again.similarity_fn_name, again.truncate_dim),
-        "length": min(model.max_seq_length, 38) != min(again.max_seq_length, 38),
-    }.items() if bad]
+    return [
+        what
+        for what, bad in {
+            "embeddings of Go": not torch.equal(go, want),
+            "embeddings of what Go saved": not torch.equal(torch.from_numpy(again.encode(TEXTS)), want),
+            "weights": before.keys() != after.keys() or any(not torch.equal(v, after[n]) for n, v in before.items()),
+            "modules": [type(m) for m in model] != [type(m) for m in again],
+            "settings": (prompts(model), model.default_prompt_name, model.similarity_fn_name, model.truncate_dim)
+            != (prompts(again), again.default_prompt_name, again.similarity_fn_name, again.truncate_dim),
+            "length": min(model.max_seq_length, 38) != min(again.max_seq_length, 38),
+        }.items()
+        if bad
+    ]
 
 
 def main():
@@ -96,7 +174,9 @@ def main():
             folder = base(encoder, scratch / encoder)
             for name, (pooling, modules, settings) in SHAPES.items():
                 torch.manual_seed(4)
-                model = SentenceTransformer(modules=[Transformer(folder), Pooling(48, pooling), *modules()], device="cpu")
+                model = SentenceTransformer(
+                    modules=[Transformer(folder), Pooling(48, pooling), *modules()], device="cpu"
+                )
                 for key, value in settings.items():
                     setattr(model, key, value)
                 for older in (False, True) if name in ("mean", "cls, max") else (False,):
@@ -109,14 +189,24 @@ def main():
                     failures += tell(title, check(program, model, there, scratch / title / "go"))
             # an adapter, whose weights Python keeps under other names
             plain = scratch / encoder / "whole"
-            SentenceTransformer(modules=[Transformer(folder), Pooling(48, "mean")], device="cpu").save_pretrained(str(plain), create_model_card=False)
+            SentenceTransformer(modules=[Transformer(folder), Pooling(48, "mean")], device="cpu").save_pretrained(
+                str(plain), create_model_card=False
+            )
             model = SentenceTransformer(str(plain), device="cpu")
-            linear = [n for n, m in model[0].auto_model.named_modules() if isinstance(m, torch.nn.Linear) and "pooler" not in n]
+            linear = [
+                n
+                for n, m in model[0].auto_model.named_modules()
+                if isinstance(m, torch.nn.Linear) and "pooler" not in n
+            ]
             torch.manual_seed(5)
-            model.add_adapter(peft.LoraConfig(r=4, target_modules=linear, init_lora_weights=False, task_type="FEATURE_EXTRACTION"))
+            model.add_adapter(
+                peft.LoraConfig(r=4, target_modules=linear, init_lora_weights=False, task_type="FEATURE_EXTRACTION")
+            )
             there = scratch / f"{encoder}, adapter" / "python"
             model.save_pretrained(str(there), create_model_card=False)
-            failures += tell(f"{encoder}, adapter", check(program, model, there, scratch / f"{encoder}, adapter" / "go"))
+            failures += tell(
+                f"{encoder}, adapter", check(program, model, there, scratch / f"{encoder}, adapter" / "go")
+            )
     return 1 if failures else 0
 
 

@@ -1,5 +1,7 @@
-"""Writes state/: what Accelerate 1.15 saves of a small model after three of nine updates, and expected.safetensors with what it ends with. pythonstate_test.go continues
-from it."""
+"""Writes state/: what Accelerate 1.15 saves of a small model after three of nine updates, and expected.safetensors with
+what it ends with. pythonstate_test.go continues from it.
+"""
+
 import os
 import pathlib
 import shutil
@@ -33,5 +35,12 @@ for i in range(9):
         accelerator.save_state(str(out / "saved"))
 for file in (out / "saved").iterdir():
     os.chmod(file, 0o644)
-save_file({"x": x, "next": torch.rand(4), **{f"weights/{n}": p.detach().clone() for n, p in model.named_parameters()},
-           **{f"moments/{i}.{k}": v for i, s in optimizer.state_dict()["state"].items() for k, v in s.items()}}, str(out / "expected.safetensors"))
+save_file(
+    {
+        "x": x,
+        "next": torch.rand(4),
+        **{f"weights/{n}": p.detach().clone() for n, p in model.named_parameters()},
+        **{f"moments/{i}.{k}": v for i, s in optimizer.state_dict()["state"].items() for k, v in s.items()},
+    },
+    str(out / "expected.safetensors"),
+)

@@ -1,4 +1,5 @@
-"""Two processes on the CPU (gloo) train with Accelerate: what each sees, the losses, the weights, the buffers and the gathered predictions.
+"""Two processes on the CPU (gloo) train with Accelerate: what each sees, the losses, the weights, the buffers and the
+gathered predictions.
 
 Writes two_processes.safetensors, with one entry per process where they may differ.
 """
@@ -42,14 +43,18 @@ def samples():
 
 
 def run(rank, world, port, seedable):
-    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    os.environ.update(
+        RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
+    )
     torch.set_num_threads(1)
     acc = Accelerator(
         gradient_accumulation_steps=2,
         dataloader_config=DataLoaderConfiguration(use_seedable_sampler=seedable),
         kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
     )
-    set_seed(7 + (0 if seedable else rank))  # without a seed of the sampler, the processes agree on an order all the same
+    set_seed(
+        7 + (0 if seedable else rank)
+    )  # without a seed of the sampler, the processes agree on an order all the same
     model = Net()
     out = {}
     opt = torch.optim.AdamW(model.parameters(), lr=0.05)

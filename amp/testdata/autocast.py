@@ -1,8 +1,8 @@
 """Writes autocast.safetensors: two small models trained for 3 updates under bfloat16 autocast on the CPU.
 
 CASE/x, CASE/y are the batch, CASE/init.NAME the parameters before; CASE/K/loss, CASE/K/grad.NAME belong to update K and
-CASE/final.NAME comes after the last. The mlp uses its first weight twice, so that the cache of casts matters. nested is a region in a
-region: bfloat16, off, bfloat16.
+CASE/final.NAME comes after the last. The mlp uses its first weight twice, so that the cache of casts matters. nested
+is a region in a region: bfloat16, off, bfloat16.
 """
 
 import os
@@ -40,7 +40,20 @@ def conv(p, x):
 
 cases = {
     "mlp": (mlp, draw(6, 16, scale=1), {"w1": draw(16, 16), "b1": draw(16), "w2": draw(4, 16), "b2": draw(4)}),
-    "conv": (conv, draw(6, 2, 8, 8, scale=1), {"c1": draw(4, 2, 3, 3), "cb1": draw(4), "g": draw(4), "b": draw(4), "c2": draw(4, 4, 3, 3), "cb2": draw(4), "w": draw(4, 16), "wb": draw(4)}),
+    "conv": (
+        conv,
+        draw(6, 2, 8, 8, scale=1),
+        {
+            "c1": draw(4, 2, 3, 3),
+            "cb1": draw(4),
+            "g": draw(4),
+            "b": draw(4),
+            "c2": draw(4, 4, 3, 3),
+            "cb2": draw(4),
+            "w": draw(4, 16),
+            "wb": draw(4),
+        },
+    ),
 }
 out = {}
 for name, (model, x, init) in cases.items():

@@ -1,7 +1,9 @@
-"""Writes scaler.safetensors: torch.amp.GradScaler on the CPU over 14 updates of a linear model, with infinities and NaNs put into gradients.
+"""Writes scaler.safetensors: torch.amp.GradScaler on the CPU over 14 updates of a linear model, with infinities and
+NaNs put into gradients.
 
-CASE/trace is [update, (scale before, tracker before, applied, scale after, tracker after)]; CASE/K/weight, CASE/K/bias the
-parameters after update K; x, y, weight, bias what it starts from. Metadata: the settings of each case and PyTorch's version as JSON.
+CASE/trace is [update, (scale before, tracker before, applied, scale after, tracker after)]; CASE/K/weight, CASE/K/bias
+the parameters after update K; x, y, weight, bias what it starts from. Metadata: the settings of each case and
+PyTorch's version as JSON.
 """
 
 import json
@@ -55,7 +57,11 @@ for name, settings in CASES.items():
     out[f"{name}/trace"] = torch.tensor(trace, dtype=torch.float64)
 
 path = os.path.splitext(__file__)[0] + ".safetensors"
-save_file({k: v.contiguous() for k, v in out.items()}, path, metadata={"made": json.dumps({"torch": torch.__version__.split("+")[0], "cases": CASES})})  # one key: files of several are not written alike twice
+save_file(
+    {k: v.contiguous() for k, v in out.items()},
+    path,
+    metadata={"made": json.dumps({"torch": torch.__version__.split("+")[0], "cases": CASES})},
+)  # one key: files of several are not written alike twice
 os.chmod(path, 0o644)
 print(path, len(out), "tensors")
 for name in CASES:

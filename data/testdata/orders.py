@@ -1,4 +1,7 @@
-"""Writes orders.json: permutations of torch 2.11.0, transformers 5.17 and Python's random, which the orders of this package must repeat."""
+"""Writes orders.json: permutations of torch 2.11.0, transformers 5.17 and Python's random, which the orders of this
+package must repeat.
+"""
+
 import hashlib
 import json
 import pathlib
@@ -45,12 +48,34 @@ for n, batch in ((1, 4), (10, 4), (100, 4), (1000, 3)):
     rng = random.Random(n)
     lengths = [rng.randrange(1, 20) for _ in range(n)]
     g = torch.Generator().manual_seed(7)
-    golden["grouped"].append(entry(seed=7, batch=batch, lengths=lengths, indices=get_length_grouped_indices(lengths, batch, generator=g)))
-for n, fraction, rest in ((10, 0.9, 0.1), (10, 0.5, 0.5), (11, 0.5, 0.5), (7, 0.1, 0.9), (3, 1.0, 0.0), (20, 0.85, 0.15), (29, 0.7, 0.3), (3, 2 / 3, 1 / 3)):
+    golden["grouped"].append(
+        entry(seed=7, batch=batch, lengths=lengths, indices=get_length_grouped_indices(lengths, batch, generator=g))
+    )
+for n, fraction, rest in (
+    (10, 0.9, 0.1),
+    (10, 0.5, 0.5),
+    (11, 0.5, 0.5),
+    (7, 0.1, 0.9),
+    (3, 1.0, 0.0),
+    (20, 0.85, 0.15),
+    (29, 0.7, 0.3),
+    (3, 2 / 3, 1 / 3),
+):
     g = torch.Generator().manual_seed(42)
     first, second = random_split(range(n), [fraction, rest], generator=g)
-    golden["split"].append({"n": n, "fraction": fraction, "seed": 42, "first": list(first.indices), "second": list(second.indices)})
-for n, fraction, rest in ((100, 0.8, 0.2), (100, 0.71, 0.29), (1000, 0.9, 0.1), (50_000, 0.9, 0.1), (10_000, 0.9999, 0.0001), (9, 1 / 3, 2 / 3)):
-    golden["sizes"].append({"n": n, "fraction": fraction, "lengths": [len(part) for part in random_split(range(n), [fraction, rest])]})
+    golden["split"].append(
+        {"n": n, "fraction": fraction, "seed": 42, "first": list(first.indices), "second": list(second.indices)}
+    )
+for n, fraction, rest in (
+    (100, 0.8, 0.2),
+    (100, 0.71, 0.29),
+    (1000, 0.9, 0.1),
+    (50_000, 0.9, 0.1),
+    (10_000, 0.9999, 0.0001),
+    (9, 1 / 3, 2 / 3),
+):
+    golden["sizes"].append(
+        {"n": n, "fraction": fraction, "lengths": [len(part) for part in random_split(range(n), [fraction, rest])]}
+    )
 text = json.dumps(golden).replace('{"seed"', '\n{"seed"').replace('{"n"', '\n{"n"')
 (pathlib.Path(__file__).parent / "orders.json").write_text(text + "\n")

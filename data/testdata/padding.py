@@ -1,4 +1,7 @@
-"""Writes padding.json: what the data collators of transformers 5.17 make of sequences, which Pad and Collator must repeat."""
+"""Writes padding.json: what the data collators of transformers 5.17 make of sequences, which Pad and Collator must
+repeat.
+"""
+
 import json
 import pathlib
 import tempfile
@@ -16,11 +19,24 @@ with tempfile.TemporaryDirectory() as folder:
             samples = [{"input_ids": r, "token_type_ids": [k % 2 for k in range(len(r))]} for r in ids]
             for multiple in (None, 4, 8):
                 for length in (None, 10):
-                    padding = {"padding": "max_length" if length else True, "max_length": length, "pad_to_multiple_of": multiple}
+                    padding = {
+                        "padding": "max_length" if length else True,
+                        "max_length": length,
+                        "pad_to_multiple_of": multiple,
+                    }
                     batch = DataCollatorWithPadding(tokenizer, **padding)([dict(s) for s in samples])
                     labelled = [{"input_ids": r, "labels": [x % 7 for x in r]} for r in ids]
                     labels = DataCollatorForTokenClassification(tokenizer, **padding)(labelled)["labels"]
-                    golden.append({"left": side == "left", "multiple": multiple or 0, "length": length or 0, "lengths": lengths,
-                                   "input_ids": batch["input_ids"].tolist(), "token_type_ids": batch["token_type_ids"].tolist(),
-                                   "attention_mask": batch["attention_mask"].tolist(), "labels": labels.tolist()})
+                    golden.append(
+                        {
+                            "left": side == "left",
+                            "multiple": multiple or 0,
+                            "length": length or 0,
+                            "lengths": lengths,
+                            "input_ids": batch["input_ids"].tolist(),
+                            "token_type_ids": batch["token_type_ids"].tolist(),
+                            "attention_mask": batch["attention_mask"].tolist(),
+                            "labels": labels.tolist(),
+                        }
+                    )
 (pathlib.Path(__file__).parent / "padding.json").write_text("[\n" + ",\n".join(json.dumps(g) for g in golden) + "\n]\n")

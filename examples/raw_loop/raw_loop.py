@@ -1,9 +1,10 @@
-"""The Python of bare.go and accelerated.go: chapter 3 of the Hugging Face course, with a seed and with the numbers printed in full.
+"""The Python of bare.go and accelerated.go: chapter 3 of the Hugging Face course, with a seed and with the numbers
+printed in full.
 
     python raw_loop.py --model BERT --data MRPC [--accelerate [--mixed-precision bf16]]
 
-examples/bert_classification/scripts/mrpc_trainer.py makes a small BERT ("start"). Where both programs run with the environment below, their output is the same.
-Made for torch 2.11.0, transformers 5.17, accelerate 1.15.
+examples/bert_classification/scripts/mrpc_trainer.py makes a small BERT ("start"). Where both programs run with the
+environment below, their output is the same. Made for torch 2.11.0, transformers 5.17, accelerate 1.15.
 """
 
 import argparse
@@ -40,7 +41,13 @@ tokenizer = AutoTokenizer.from_pretrained(a.model)
 def encoded(part):
     with open(os.path.join(a.data, part + ".tsv"), encoding="utf-8-sig", newline="") as f:
         rows = list(csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE))
-    return [dict(tokenizer(r["#1 String"], r["#2 String"], truncation=True, max_length=a.max_length), labels=int(r["Quality"])) for r in rows]
+    return [
+        dict(
+            tokenizer(r["#1 String"], r["#2 String"], truncation=True, max_length=a.max_length),
+            labels=int(r["Quality"]),
+        )
+        for r in rows
+    ]
 
 
 train, validation = encoded("train"), encoded("dev")
@@ -58,8 +65,12 @@ if a.accelerate:
     from accelerate import Accelerator
 
     accelerator = Accelerator(mixed_precision=a.mixed_precision, cpu=True)
-    train_dataloader, eval_dataloader, model, optimizer, lr_scheduler = accelerator.prepare(train_dataloader, eval_dataloader, model, optimizer, lr_scheduler)
-print(f"{len(train)} texts to learn from, {len(validation)} to evaluate with; {len(train_dataloader)} batches an epoch, {num_training_steps} updates")
+    train_dataloader, eval_dataloader, model, optimizer, lr_scheduler = accelerator.prepare(
+        train_dataloader, eval_dataloader, model, optimizer, lr_scheduler
+    )
+print(
+    f"{len(train)} texts to learn from, {len(validation)} to evaluate with; {len(train_dataloader)} batches an epoch, {num_training_steps} updates"
+)
 
 model.train()
 updates = 0

@@ -2,6 +2,7 @@
 
 "hezar" is the loop of hezar 1.0.0's CER (hezar/metrics/cer.py), which collapses spaces before it counts characters.
 """
+
 import json
 import pathlib
 import random
@@ -12,7 +13,9 @@ import jiwer.transforms as tr
 from sklearn.metrics import accuracy_score, precision_recall_fscore_support
 
 warnings.filterwarnings("ignore")
-collapse = tr.Compose([tr.RemoveMultipleSpaces(), tr.Strip(), tr.ReduceToSingleSentence(" "), tr.ReduceToListOfListOfChars()])
+collapse = tr.Compose(
+    [tr.RemoveMultipleSpaces(), tr.Strip(), tr.ReduceToSingleSentence(" "), tr.ReduceToListOfListOfChars()]
+)
 
 
 def hezar(references, predictions):
@@ -25,11 +28,24 @@ def hezar(references, predictions):
 
 
 texts = [
-    (["hello world"], ["hello world"]), (["hello world"], ["helo wurld"]), (["abc"], [""]), ([""], ["abc"]), ([""], [""]),
-    (["", "ab"], ["xyz", "ab"]), (["  two  spaces "], ["two spaces"]), (["a\tb"], ["a b"]), (["a\t\tb"], ["a b"]),
-    (["a\u00a0b c"], ["a b c"]), (["\x1cab\x1f"], ["ab"]), (["۱۲ب۳۴۵"], ["۱۲پ۳۴"]), (["سلام دنیا"], ["سلام  دنیای من"]),
-    (["é"], ["e\u0301"]), (["😀😀"], ["😀"]), (["kitten", "sunday"], ["sitting", "saturday"]),
-    (["the cat sat on the mat"], ["cat the sat mat on"]), (["one"], ["one two three four"]),
+    (["hello world"], ["hello world"]),
+    (["hello world"], ["helo wurld"]),
+    (["abc"], [""]),
+    ([""], ["abc"]),
+    ([""], [""]),
+    (["", "ab"], ["xyz", "ab"]),
+    (["  two  spaces "], ["two spaces"]),
+    (["a\tb"], ["a b"]),
+    (["a\t\tb"], ["a b"]),
+    (["a\u00a0b c"], ["a b c"]),
+    (["\x1cab\x1f"], ["ab"]),
+    (["۱۲ب۳۴۵"], ["۱۲پ۳۴"]),
+    (["سلام دنیا"], ["سلام  دنیای من"]),
+    (["é"], ["e\u0301"]),
+    (["😀😀"], ["😀"]),
+    (["kitten", "sunday"], ["sitting", "saturday"]),
+    (["the cat sat on the mat"], ["cat the sat mat on"]),
+    (["one"], ["one two three four"]),
 ]
 rng = random.Random(1)
 for _ in range(12):
@@ -38,9 +54,22 @@ for _ in range(12):
     texts.append(([draw() for _ in range(n)], [draw() for _ in range(n)]))
 golden = {"texts": [], "labels": []}
 for references, predictions in texts:
-    golden["texts"].append({"references": references, "predictions": predictions, "cer": jiwer.cer(references, predictions),
-                            "wer": jiwer.wer(references, predictions), "hezar": hezar(references, predictions)})
-labels = [([1, 0, 1, 1], [1, 0, 0, 1]), ([0, 0], [0, 0]), ([0, 0], [1, 1]), ([1, 1], [0, 0]), ([0, 1, 2, 2, 5], [0, 2, 1, 2, 2])]
+    golden["texts"].append(
+        {
+            "references": references,
+            "predictions": predictions,
+            "cer": jiwer.cer(references, predictions),
+            "wer": jiwer.wer(references, predictions),
+            "hezar": hezar(references, predictions),
+        }
+    )
+labels = [
+    ([1, 0, 1, 1], [1, 0, 0, 1]),
+    ([0, 0], [0, 0]),
+    ([0, 0], [1, 1]),
+    ([1, 1], [0, 0]),
+    ([0, 1, 2, 2, 5], [0, 2, 1, 2, 2]),
+]
 for classes in (2, 2, 3, 7):
     n = rng.randrange(20, 40)
     labels.append(([rng.randrange(classes) for _ in range(n)], [rng.randrange(classes) for _ in range(n)]))

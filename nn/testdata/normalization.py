@@ -9,11 +9,23 @@ for d, shape in shapes.items():
     t = f"InstanceNorm{d}d"
     case(t.lower(), spec(t, 4), x=shape)
     case(t.lower() + "_affine", spec(t, 4, Affine=True, Eps=1e-3), x=shape, perturb=True)
-    case(t.lower() + "_stats", spec(t, 4, Affine=True, RunningStats=True, Momentum=0.3), x=shape, perturb=True, forwards=2)
+    case(
+        t.lower() + "_stats",
+        spec(t, 4, Affine=True, RunningStats=True, Momentum=0.3),
+        x=shape,
+        perturb=True,
+        forwards=2,
+    )
     case(t.lower() + "_unbatched", spec(t, 4), x=shape[1:])
     for p in (0.0, 0.4, 1.0):
         case(f"dropout{d}d_{p:.1f}", spec(f"Dropout{d}d", p), x=(4, 6) + shape[2:], forwards=2)
-    case(f"lrn_{d}d", spec("LocalResponseNorm", Size=d + 1, Alpha=0.5, Beta=0.6, K=2.0) if d > 1 else spec("LocalResponseNorm", Size=3), x=shape)
+    case(
+        f"lrn_{d}d",
+        spec("LocalResponseNorm", Size=d + 1, Alpha=0.5, Beta=0.6, K=2.0)
+        if d > 1
+        else spec("LocalResponseNorm", Size=3),
+        x=shape,
+    )
 case("dropout1d_unbatched", spec("Dropout1d", 0.4), x=(6, 7))
 case("dropout3d_unbatched", spec("Dropout3d", 0.4), x=(6, 2, 5, 3))
 for p in (0.0, 0.3, 1.0):

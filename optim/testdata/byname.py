@@ -1,5 +1,8 @@
-"""Writes byname.safetensors: what the optimizers that transformers' Trainer makes of its arguments do to two parameters, and momentum that
-torch.optim.lr_scheduler moves. byname.json has the cases, and every name of OptimizerNames."""
+"""Writes byname.safetensors: what the optimizers that transformers' Trainer makes of its arguments do to two
+parameters, and momentum that torch.optim.lr_scheduler moves. byname.json has the cases, and every name of
+OptimizerNames.
+"""
+
 import json
 import os
 import pathlib
@@ -56,11 +59,16 @@ def run(key, optimizer_of, schedule_of=None):
 
 
 for i, (name, kwargs, optim_args) in enumerate(cases):
-    a = TrainingArguments(output_dir="/tmp/unused", optim=name, optim_args=optim_args or None, report_to=[], use_cpu=True, **kwargs)
+    a = TrainingArguments(
+        output_dir="/tmp/unused", optim=name, optim_args=optim_args or None, report_to=[], use_cpu=True, **kwargs
+    )
     cls, options = Trainer.get_optimizer_cls_and_kwargs(a)
 
     def make(p):
-        return cls([{"params": [p["weight"]], "weight_decay": a.weight_decay}, {"params": [p["bias"]], "weight_decay": 0.0}], **options)
+        return cls(
+            [{"params": [p["weight"]], "weight_decay": a.weight_decay}, {"params": [p["bias"]], "weight_decay": 0.0}],
+            **options,
+        )
 
     run(f"case.{i}", make)
     out.append({"name": name, "arguments": kwargs, "optim_args": optim_args})
@@ -84,6 +92,17 @@ for key, make in {
         "CyclicLR": lambda o: CyclicLR(o, base_lr=0.001, max_lr=0.01, step_size_up=2),
     }.items():
         rates, momenta = run(f"{key}.{schedule}", make, of)
-        moved.append({"optimizer": key, "schedule": schedule, "rates": [r.hex() for r in rates], "momenta": [m.hex() for m in momenta]})
+        moved.append(
+            {
+                "optimizer": key,
+                "schedule": schedule,
+                "rates": [r.hex() for r in rates],
+                "momenta": [m.hex() for m in momenta],
+            }
+        )
 save_file(tensors, os.path.join(here, "byname.safetensors"), {"torch": torch.__version__})
-json.dump({"names": [n.value for n in OptimizerNames], "cases": out, "moved": moved}, open(os.path.join(here, "byname.json"), "w"), indent=1)
+json.dump(
+    {"names": [n.value for n in OptimizerNames], "cases": out, "moved": moved},
+    open(os.path.join(here, "byname.json"), "w"),
+    indent=1,
+)

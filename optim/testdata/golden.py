@@ -1,10 +1,11 @@
-"""Writes golden/CASE.safetensors, one file for each case: 20 updates of an optimizer on given gradients, and inputs.safetensors.
+"""Writes golden/CASE.safetensors, one file for each case: 20 updates of an optimizer on given gradients, and
+inputs.safetensors.
 
-inputs.safetensors: init.NAME is the parameter before, grad.K.NAME its gradient in updates K, K+5, ... Parameter "late" has its first
-gradient in update 4, "rare" has none in odd updates, "frozen" never.
-A case: param/NAME and state/NAME.KIND after the updates. Its metadata say which Go settings repeat it: optimizer, options (JSON of the Go
-struct's fields), peak (the rate falls linearly from it; empty: none is set), params, dtypes, and low_rank, the parameters of that group.
-A new case is a line of CASES; the test finds its file.
+inputs.safetensors: init.NAME is the parameter before, grad.K.NAME its gradient in updates K, K+5, ... Parameter "late"
+has its first gradient in update 4, "rare" has none in odd updates, "frozen" never. A case: param/NAME and
+state/NAME.KIND after the updates. Its metadata say which Go settings repeat it: optimizer, options (JSON of the Go
+struct's fields), peak (the rate falls linearly from it; empty: none is set), params, dtypes, and low_rank, the
+parameters of that group. A new case is a line of CASES; the test finds its file.
 """
 
 import json
@@ -21,11 +22,22 @@ from goldenfile import save_file
 from transformers.optimization import Adafactor as AdafactorHF
 
 UPDATES = 20
-SHAPES = {"weight": (23, 11), "bias": (11,), "scale": (), "late": (5, 3), "rare": (33,), "cube": (2, 3, 4), "frozen": (4,)}
+SHAPES = {
+    "weight": (23, 11),
+    "bias": (11,),
+    "scale": (),
+    "late": (5, 3),
+    "rare": (33,),
+    "cube": (2, 3, 4),
+    "frozen": (4,),
+}
 MATRICES = ["weight", "late"]
 generator = torch.Generator().manual_seed(2011)
 init = {name: torch.randn(shape, generator=generator) for name, shape in SHAPES.items()}
-grads = [{name: torch.randn(shape, generator=generator) for name, shape in SHAPES.items() if name != "frozen"} for _ in range(5)]
+grads = [
+    {name: torch.randn(shape, generator=generator) for name, shape in SHAPES.items() if name != "frozen"}
+    for _ in range(5)
+]
 # Elements that are exactly zero, as padding and dead units give.
 for g in grads[1:3]:
     g["bias"][:3] = 0
@@ -91,7 +103,9 @@ class Projector:
 
     def project(self, g, step):
         wide = g.shape[0] < g.shape[1]
-        self.side = {"std": "left" if wide else "right", "reverse_std": "right" if wide else "left"}.get(self.kind, self.kind)
+        self.side = {"std": "left" if wide else "right", "reverse_std": "right" if wide else "left"}.get(
+            self.kind, self.kind
+        )
         if step % self.gap == 0:
             u, _, vh = torch.linalg.svd(g.float(), full_matrices=False)
             self.left, self.right = u[:, : self.rank].type(g.dtype), vh[: self.rank, :].type(g.dtype)
@@ -148,7 +162,9 @@ class GaLoreAdafactor(PerParameter):
         g = low.project(g, step) if low else g
         if step == 0:
             if g.dim() >= 2:
-                s.update(exp_avg_sq_row=torch.zeros(g.shape[:-1]), exp_avg_sq_col=torch.zeros(g.shape[:-2] + g.shape[-1:]))
+                s.update(
+                    exp_avg_sq_row=torch.zeros(g.shape[:-1]), exp_avg_sq_col=torch.zeros(g.shape[:-2] + g.shape[-1:])
+                )
             else:
                 s.update(exp_avg_sq=torch.zeros_like(g))
             if o.get("beta1") is not None:
@@ -178,11 +194,16 @@ class GaLoreAdafactor(PerParameter):
 def run(case, optimizer, go, peak, options, params=None, dtypes=None, low_rank=None):
     names = params or list(SHAPES)
     dtypes = dtypes or {}
-    values = {n: init[n].to(getattr(torch, dtypes.get(n, "float32"))).clone().requires_grad_(n != "frozen") for n in names}
+    values = {
+        n: init[n].to(getattr(torch, dtypes.get(n, "float32"))).clone().requires_grad_(n != "frozen") for n in names
+    }
     groups = [{"params": [values[n] for n in names]}]
     if low_rank:
         options, low = {k: v for k, v in options.items() if k not in LOW}, {k: options[k] for k in LOW}
-        groups = [{"params": [values[n] for n in names if n not in low_rank]}, {"params": [values[n] for n in low_rank], **low}]
+        groups = [
+            {"params": [values[n] for n in names if n not in low_rank]},
+            {"params": [values[n] for n in low_rank], **low},
+        ]
     opt = optimizer(groups, lr=peak, **options)
     for update in range(UPDATES):
         for name, p in values.items():
@@ -201,9 +222,18 @@ def run(case, optimizer, go, peak, options, params=None, dtypes=None, low_rank=N
             state.update(state.pop("projector").tensors())
         for kind, value in state.items():
             if value is not None:
-                out[f"state/{name}.{kind}"] = torch.as_tensor(value, dtype=torch.float32 if kind == "step" else None).clone()
-    metadata = {"torch": torch.__version__.split("+")[0], "optimizer": go[0], "options": json.dumps(go[1]), "peak": "" if peak is None else repr(peak),
-                "params": json.dumps(names), "dtypes": json.dumps(dtypes), "low_rank": json.dumps(low_rank or [])}
+                out[f"state/{name}.{kind}"] = torch.as_tensor(
+                    value, dtype=torch.float32 if kind == "step" else None
+                ).clone()
+    metadata = {
+        "torch": torch.__version__.split("+")[0],
+        "optimizer": go[0],
+        "options": json.dumps(go[1]),
+        "peak": "" if peak is None else repr(peak),
+        "params": json.dumps(names),
+        "dtypes": json.dumps(dtypes),
+        "low_rank": json.dumps(low_rank or []),
+    }
     path = os.path.join(os.path.dirname(__file__), "golden", case + ".safetensors")
     save_file({k: v.contiguous() for k, v in out.items()}, path, metadata=dict(sorted(metadata.items())))
     os.chmod(path, 0o644)
@@ -218,81 +248,333 @@ HALF = {"bias": "float64", "rare": "bfloat16", "late": "bfloat16", "cube": "floa
 def both(case, optimizer, name, peak, options=None, go=None, **more):
     """The case with foreach=False and with foreach=True."""
     for implementation, foreach in (("for-loop", False), ("foreach", True)):
-        run(f"{case}_{implementation}", optimizer, (name, {**(go or {}), "Implementation": implementation}), peak, {**(options or {}), "foreach": foreach}, **more)
+        run(
+            f"{case}_{implementation}",
+            optimizer,
+            (name, {**(go or {}), "Implementation": implementation}),
+            peak,
+            {**(options or {}), "foreach": foreach},
+            **more,
+        )
 
 
 both("adamw", T.AdamW, "AdamW", 0.05)
-both("adamw_amsgrad", T.AdamW, "AdamW", 0.05, dict(amsgrad=True, maximize=True, betas=(0.8, 0.95), weight_decay=0.1), dict(AMSGrad=True, Maximize=True, Beta1=0.8, Beta2=0.95, WeightDecay=0.1))
+both(
+    "adamw_amsgrad",
+    T.AdamW,
+    "AdamW",
+    0.05,
+    dict(amsgrad=True, maximize=True, betas=(0.8, 0.95), weight_decay=0.1),
+    dict(AMSGrad=True, Maximize=True, Beta1=0.8, Beta2=0.95, WeightDecay=0.1),
+)
 both("adamw_dtypes", T.AdamW, "AdamW", 0.05, dtypes=HALF)
 both("adam", T.Adam, "Adam", 0.05, dict(weight_decay=0.02, amsgrad=True), dict(WeightDecay=0.02, AMSGrad=True))
-both("adam_decoupled", T.Adam, "Adam", 0.05, dict(weight_decay=0.1, decoupled_weight_decay=True, betas=(0.8, 0.95)), dict(WeightDecay=0.1, DecoupledDecay=True, Beta1=0.8, Beta2=0.95))
+both(
+    "adam_decoupled",
+    T.Adam,
+    "Adam",
+    0.05,
+    dict(weight_decay=0.1, decoupled_weight_decay=True, betas=(0.8, 0.95)),
+    dict(WeightDecay=0.1, DecoupledDecay=True, Beta1=0.8, Beta2=0.95),
+)
 both("sgd", T.SGD, "SGD", 0.05, dict(weight_decay=0.02), dict(WeightDecay=0.02))
-both("sgd_momentum", T.SGD, "SGD", 0.05, dict(momentum=0.9, dampening=0.3, maximize=True), dict(Momentum=0.9, Dampening=0.3, Maximize=True))
-both("sgd_nesterov", T.SGD, "SGD", 0.05, dict(momentum=0.9, nesterov=True, weight_decay=0.01), dict(Momentum=0.9, Nesterov=True, WeightDecay=0.01))
-both("sgd_dtypes", T.SGD, "SGD", 0.05, dict(momentum=0.9, weight_decay=0.1), dict(Momentum=0.9, WeightDecay=0.1), dtypes=HALF)
+both(
+    "sgd_momentum",
+    T.SGD,
+    "SGD",
+    0.05,
+    dict(momentum=0.9, dampening=0.3, maximize=True),
+    dict(Momentum=0.9, Dampening=0.3, Maximize=True),
+)
+both(
+    "sgd_nesterov",
+    T.SGD,
+    "SGD",
+    0.05,
+    dict(momentum=0.9, nesterov=True, weight_decay=0.01),
+    dict(Momentum=0.9, Nesterov=True, WeightDecay=0.01),
+)
+both(
+    "sgd_dtypes",
+    T.SGD,
+    "SGD",
+    0.05,
+    dict(momentum=0.9, weight_decay=0.1),
+    dict(Momentum=0.9, WeightDecay=0.1),
+    dtypes=HALF,
+)
 both("adamax", T.Adamax, "Adamax", 0.05)
-both("adamax_options", T.Adamax, "Adamax", 0.05, dict(betas=(0.8, 0.95), eps=1e-4, weight_decay=0.1, maximize=True), dict(Beta1=0.8, Beta2=0.95, Eps=1e-4, WeightDecay=0.1, Maximize=True))
+both(
+    "adamax_options",
+    T.Adamax,
+    "Adamax",
+    0.05,
+    dict(betas=(0.8, 0.95), eps=1e-4, weight_decay=0.1, maximize=True),
+    dict(Beta1=0.8, Beta2=0.95, Eps=1e-4, WeightDecay=0.1, Maximize=True),
+)
 both("adamax_dtypes", T.Adamax, "Adamax", 0.05, dtypes=HALF)
 both("nadam", T.NAdam, "NAdam", 0.05)
-both("nadam_decay", T.NAdam, "NAdam", 0.05, dict(weight_decay=0.1, momentum_decay=0.02, maximize=True), dict(WeightDecay=0.1, MomentumDecay=0.02, Maximize=True))
-both("nadam_decoupled", T.NAdam, "NAdam", 0.05, dict(weight_decay=0.1, decoupled_weight_decay=True, betas=(0.8, 0.95)), dict(WeightDecay=0.1, DecoupledDecay=True, Beta1=0.8, Beta2=0.95))
+both(
+    "nadam_decay",
+    T.NAdam,
+    "NAdam",
+    0.05,
+    dict(weight_decay=0.1, momentum_decay=0.02, maximize=True),
+    dict(WeightDecay=0.1, MomentumDecay=0.02, Maximize=True),
+)
+both(
+    "nadam_decoupled",
+    T.NAdam,
+    "NAdam",
+    0.05,
+    dict(weight_decay=0.1, decoupled_weight_decay=True, betas=(0.8, 0.95)),
+    dict(WeightDecay=0.1, DecoupledDecay=True, Beta1=0.8, Beta2=0.95),
+)
 both("nadam_dtypes", T.NAdam, "NAdam", 0.05, dtypes=HALF)
 both("radam", T.RAdam, "RAdam", 0.05)
-both("radam_decay", T.RAdam, "RAdam", 0.05, dict(weight_decay=0.1, betas=(0.8, 0.9), eps=1e-4), dict(WeightDecay=0.1, Beta1=0.8, Beta2=0.9, Eps=1e-4))
-both("radam_decoupled", T.RAdam, "RAdam", 0.05, dict(weight_decay=0.1, decoupled_weight_decay=True, maximize=True), dict(WeightDecay=0.1, DecoupledDecay=True, Maximize=True))
+both(
+    "radam_decay",
+    T.RAdam,
+    "RAdam",
+    0.05,
+    dict(weight_decay=0.1, betas=(0.8, 0.9), eps=1e-4),
+    dict(WeightDecay=0.1, Beta1=0.8, Beta2=0.9, Eps=1e-4),
+)
+both(
+    "radam_decoupled",
+    T.RAdam,
+    "RAdam",
+    0.05,
+    dict(weight_decay=0.1, decoupled_weight_decay=True, maximize=True),
+    dict(WeightDecay=0.1, DecoupledDecay=True, Maximize=True),
+)
 both("radam_dtypes", T.RAdam, "RAdam", 0.05, dtypes=HALF)
 both("adagrad", T.Adagrad, "Adagrad", 0.05)
-both("adagrad_options", T.Adagrad, "Adagrad", 0.05, dict(lr_decay=0.1, weight_decay=0.1, initial_accumulator_value=0.5, eps=1e-5, maximize=True), dict(LRDecay=0.1, WeightDecay=0.1, InitialAccumulator=0.5, Eps=1e-5, Maximize=True))
+both(
+    "adagrad_options",
+    T.Adagrad,
+    "Adagrad",
+    0.05,
+    dict(lr_decay=0.1, weight_decay=0.1, initial_accumulator_value=0.5, eps=1e-5, maximize=True),
+    dict(LRDecay=0.1, WeightDecay=0.1, InitialAccumulator=0.5, Eps=1e-5, Maximize=True),
+)
 both("adagrad_dtypes", T.Adagrad, "Adagrad", 0.05, dtypes=HALF)
 run("adagrad_fused", T.Adagrad, ("Adagrad", {}), 0.05, dict(fused=True))
-run("adagrad_fused_options", T.Adagrad, ("Adagrad", dict(Implementation="fused", LRDecay=0.1, WeightDecay=0.1, InitialAccumulator=0.5, Maximize=True)), 0.05, dict(fused=True, lr_decay=0.1, weight_decay=0.1, initial_accumulator_value=0.5, maximize=True))
+run(
+    "adagrad_fused_options",
+    T.Adagrad,
+    ("Adagrad", dict(Implementation="fused", LRDecay=0.1, WeightDecay=0.1, InitialAccumulator=0.5, Maximize=True)),
+    0.05,
+    dict(fused=True, lr_decay=0.1, weight_decay=0.1, initial_accumulator_value=0.5, maximize=True),
+)
 both("adadelta", T.Adadelta, "Adadelta", 1.0)
-both("adadelta_options", T.Adadelta, "Adadelta", 0.5, dict(rho=0.8, eps=1e-4, weight_decay=0.1, maximize=True), dict(Rho=0.8, Eps=1e-4, WeightDecay=0.1, Maximize=True))
+both(
+    "adadelta_options",
+    T.Adadelta,
+    "Adadelta",
+    0.5,
+    dict(rho=0.8, eps=1e-4, weight_decay=0.1, maximize=True),
+    dict(Rho=0.8, Eps=1e-4, WeightDecay=0.1, Maximize=True),
+)
 both("adadelta_dtypes", T.Adadelta, "Adadelta", 1.0, dtypes=HALF)
 both("rmsprop", T.RMSprop, "RMSprop", 0.05)
-both("rmsprop_momentum", T.RMSprop, "RMSprop", 0.05, dict(momentum=0.9, weight_decay=0.1), dict(Momentum=0.9, WeightDecay=0.1))
-both("rmsprop_centered", T.RMSprop, "RMSprop", 0.05, dict(centered=True, alpha=0.9, eps=1e-3, maximize=True), dict(Centered=True, Alpha=0.9, Eps=1e-3, Maximize=True))
-both("rmsprop_centered_momentum", T.RMSprop, "RMSprop", 0.05, dict(centered=True, momentum=0.5), dict(Centered=True, Momentum=0.5))
-both("rmsprop_dtypes", T.RMSprop, "RMSprop", 0.05, dict(momentum=0.9, centered=True), dict(Momentum=0.9, Centered=True), dtypes=HALF)
+both(
+    "rmsprop_momentum",
+    T.RMSprop,
+    "RMSprop",
+    0.05,
+    dict(momentum=0.9, weight_decay=0.1),
+    dict(Momentum=0.9, WeightDecay=0.1),
+)
+both(
+    "rmsprop_centered",
+    T.RMSprop,
+    "RMSprop",
+    0.05,
+    dict(centered=True, alpha=0.9, eps=1e-3, maximize=True),
+    dict(Centered=True, Alpha=0.9, Eps=1e-3, Maximize=True),
+)
+both(
+    "rmsprop_centered_momentum",
+    T.RMSprop,
+    "RMSprop",
+    0.05,
+    dict(centered=True, momentum=0.5),
+    dict(Centered=True, Momentum=0.5),
+)
+both(
+    "rmsprop_dtypes",
+    T.RMSprop,
+    "RMSprop",
+    0.05,
+    dict(momentum=0.9, centered=True),
+    dict(Momentum=0.9, Centered=True),
+    dtypes=HALF,
+)
 both("rprop", T.Rprop, "Rprop", 0.05)
-both("rprop_options", T.Rprop, "Rprop", 0.05, dict(etas=(0.4, 1.5), step_sizes=(1e-3, 0.2), maximize=True), dict(EtaMinus=0.4, EtaPlus=1.5, MinStep=1e-3, MaxStep=0.2, Maximize=True))
+both(
+    "rprop_options",
+    T.Rprop,
+    "Rprop",
+    0.05,
+    dict(etas=(0.4, 1.5), step_sizes=(1e-3, 0.2), maximize=True),
+    dict(EtaMinus=0.4, EtaPlus=1.5, MinStep=1e-3, MaxStep=0.2, Maximize=True),
+)
 both("rprop_dtypes", T.Rprop, "Rprop", 0.05, dtypes=HALF)
 both("asgd_dtypes", T.ASGD, "ASGD", 0.05, dict(lambd=0.01, t0=5), dict(Lambda=0.01, T0=5), dtypes=HALF)
 both("asgd", T.ASGD, "ASGD", 0.05)
-both("asgd_averaging", T.ASGD, "ASGD", 0.05, dict(lambd=0.01, alpha=0.6, t0=5, weight_decay=0.1), dict(Lambda=0.01, Alpha=0.6, T0=5, WeightDecay=0.1))
+both(
+    "asgd_averaging",
+    T.ASGD,
+    "ASGD",
+    0.05,
+    dict(lambd=0.01, alpha=0.6, t0=5, weight_decay=0.1),
+    dict(Lambda=0.01, Alpha=0.6, T0=5, WeightDecay=0.1),
+)
 both("asgd_maximize", T.ASGD, "ASGD", 0.05, dict(t0=0, maximize=True), dict(T0=0, Maximize=True))
 both("adafactor", T.Adafactor, "Adafactor", 0.05)
-both("adafactor_options", T.Adafactor, "Adafactor", 0.5, dict(beta2_decay=-0.5, eps=(1e-8, 1e-2), d=1.5, weight_decay=0.1, maximize=True), dict(Beta2Decay=-0.5, Eps1=1e-8, Eps2=1e-2, ClipThreshold=1.5, WeightDecay=0.1, Maximize=True))
+both(
+    "adafactor_options",
+    T.Adafactor,
+    "Adafactor",
+    0.5,
+    dict(beta2_decay=-0.5, eps=(1e-8, 1e-2), d=1.5, weight_decay=0.1, maximize=True),
+    dict(Beta2Decay=-0.5, Eps1=1e-8, Eps2=1e-2, ClipThreshold=1.5, WeightDecay=0.1, Maximize=True),
+)
 both("adafactor_dtypes", T.Adafactor, "Adafactor", 0.05, dict(eps=(1e-8, 1e-3)), dict(Eps1=1e-8), dtypes=HALF)
 run("muon", T.Muon, ("Muon", {}), 0.05, {}, params=MATRICES)
-run("muon_plain", T.Muon, ("Muon", dict(PlainMomentum=True, Momentum=0.8, WeightDecay=0.0, NSSteps=3)), 0.05, dict(nesterov=False, momentum=0.8, weight_decay=0.0, ns_steps=3), params=MATRICES)
-run("muon_match", T.Muon, ("Muon", dict(Adjust="match_rms_adamw", NSCoefficients=[3.0, -4.0, 2.0], Eps=1e-3)), 0.05, dict(adjust_lr_fn="match_rms_adamw", ns_coefficients=(3.0, -4.0, 2.0), eps=1e-3), params=MATRICES)
-run("muon_original", T.Muon, ("Muon", {}), 0.01, dict(adjust_lr_fn="original"), params=MATRICES, dtypes={"late": "bfloat16"})
+run(
+    "muon_plain",
+    T.Muon,
+    ("Muon", dict(PlainMomentum=True, Momentum=0.8, WeightDecay=0.0, NSSteps=3)),
+    0.05,
+    dict(nesterov=False, momentum=0.8, weight_decay=0.0, ns_steps=3),
+    params=MATRICES,
+)
+run(
+    "muon_match",
+    T.Muon,
+    ("Muon", dict(Adjust="match_rms_adamw", NSCoefficients=[3.0, -4.0, 2.0], Eps=1e-3)),
+    0.05,
+    dict(adjust_lr_fn="match_rms_adamw", ns_coefficients=(3.0, -4.0, 2.0), eps=1e-3),
+    params=MATRICES,
+)
+run(
+    "muon_original",
+    T.Muon,
+    ("Muon", {}),
+    0.01,
+    dict(adjust_lr_fn="original"),
+    params=MATRICES,
+    dtypes={"late": "bfloat16"},
+)
 
 HF = dict(relative_step=False, scale_parameter=False)
 GO_HF = dict(RelativeStep=False, ScaleParameter=False)
 run("adafactor_hf_relative", AdafactorHF, ("AdafactorHF", {}), None, {})
-run("adafactor_hf_warmup", AdafactorHF, ("AdafactorHF", dict(WarmupInit=True, WeightDecay=0.1)), None, dict(warmup_init=True, weight_decay=0.1))
+run(
+    "adafactor_hf_warmup",
+    AdafactorHF,
+    ("AdafactorHF", dict(WarmupInit=True, WeightDecay=0.1)),
+    None,
+    dict(warmup_init=True, weight_decay=0.1),
+)
 run("adafactor_hf_trainer", AdafactorHF, ("AdafactorHF", dict(GO_HF, LR=0.05)), 0.05, HF)
-run("adafactor_hf_scale", AdafactorHF, ("AdafactorHF", dict(LR=0.05, RelativeStep=False, Eps1=1e-8, Eps2=1.0, ClipThreshold=0.5, DecayRate=-0.5, WeightDecay=0.1)), 0.05, dict(relative_step=False, eps=(1e-8, 1.0), clip_threshold=0.5, decay_rate=-0.5, weight_decay=0.1))
-run("adafactor_hf_momentum", AdafactorHF, ("AdafactorHF", dict(GO_HF, LR=0.05, Beta1=0.9, WeightDecay=0.1)), 0.05, dict(HF, beta1=0.9, weight_decay=0.1))
-run("adafactor_hf_dtypes", AdafactorHF, ("AdafactorHF", dict(Beta1=0.9, WeightDecay=0.1)), None, dict(beta1=0.9, weight_decay=0.1), dtypes=HALF)
+run(
+    "adafactor_hf_scale",
+    AdafactorHF,
+    (
+        "AdafactorHF",
+        dict(LR=0.05, RelativeStep=False, Eps1=1e-8, Eps2=1.0, ClipThreshold=0.5, DecayRate=-0.5, WeightDecay=0.1),
+    ),
+    0.05,
+    dict(relative_step=False, eps=(1e-8, 1.0), clip_threshold=0.5, decay_rate=-0.5, weight_decay=0.1),
+)
+run(
+    "adafactor_hf_momentum",
+    AdafactorHF,
+    ("AdafactorHF", dict(GO_HF, LR=0.05, Beta1=0.9, WeightDecay=0.1)),
+    0.05,
+    dict(HF, beta1=0.9, weight_decay=0.1),
+)
+run(
+    "adafactor_hf_dtypes",
+    AdafactorHF,
+    ("AdafactorHF", dict(Beta1=0.9, WeightDecay=0.1)),
+    None,
+    dict(beta1=0.9, weight_decay=0.1),
+    dtypes=HALF,
+)
 run("lion", Lion, ("Lion", {}), 0.01, dict(betas=(0.9, 0.99), weight_decay=0.0))
-run("lion_options", Lion, ("Lion", dict(Beta1=0.8, Beta2=0.9, WeightDecay=0.1, Maximize=True)), 0.01, dict(betas=(0.8, 0.9), weight_decay=0.1, maximize=True))
+run(
+    "lion_options",
+    Lion,
+    ("Lion", dict(Beta1=0.8, Beta2=0.9, WeightDecay=0.1, Maximize=True)),
+    0.01,
+    dict(betas=(0.8, 0.9), weight_decay=0.1, maximize=True),
+)
 run("lion_dtypes", Lion, ("Lion", dict(WeightDecay=0.1)), 0.01, dict(betas=(0.9, 0.99), weight_decay=0.1), dtypes=HALF)
 run("lamb", Lamb, ("LAMB", {}), 0.05, dict(betas=(0.9, 0.999), eps=1e-6, weight_decay=0.01))
 run("lamb_dtypes", Lamb, ("LAMB", {}), 0.05, dict(betas=(0.9, 0.999), eps=1e-6, weight_decay=0.01), dtypes=HALF)
-run("lamb_always", Lamb, ("LAMB", dict(WeightDecay=0.0, AlwaysAdapt=True, TrustClip=True, NoBiasCorrection=True)), 0.05, dict(betas=(0.9, 0.999), eps=1e-6, weight_decay=0.0, always_adapt=True, trust_clip=True, bias_correction=False))
-run("lamb_plain", Lamb, ("LAMB", dict(WeightDecay=0.0, Beta1=0.8, Beta2=0.95, Eps=1e-4)), 0.05, dict(betas=(0.8, 0.95), eps=1e-4, weight_decay=0.0))
+run(
+    "lamb_always",
+    Lamb,
+    ("LAMB", dict(WeightDecay=0.0, AlwaysAdapt=True, TrustClip=True, NoBiasCorrection=True)),
+    0.05,
+    dict(betas=(0.9, 0.999), eps=1e-6, weight_decay=0.0, always_adapt=True, trust_clip=True, bias_correction=False),
+)
+run(
+    "lamb_plain",
+    Lamb,
+    ("LAMB", dict(WeightDecay=0.0, Beta1=0.8, Beta2=0.95, Eps=1e-4)),
+    0.05,
+    dict(betas=(0.8, 0.95), eps=1e-4, weight_decay=0.0),
+)
 for kind in ("std", "reverse_std", "right", "left", "full"):
     low = dict(rank=2, update_proj_gap=7, scale=0.5, proj_type=kind)
     go = dict(Rank=2, UpdateGap=7, Scale=0.5, Projection=kind)
-    run(f"galore_adamw_{kind}", GaLoreAdamW, ("GaLoreAdamW", dict(go, WeightDecay=0.1)), 0.05, dict(low, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.1), low_rank=MATRICES)
-    run(f"galore_adafactor_{kind}", GaLoreAdafactor, ("GaLoreAdafactor", dict(go, **GO_HF, LR=0.05)), 0.05, dict(low, weight_decay=0.0), low_rank=MATRICES)
-run("galore_adamw_dtypes", GaLoreAdamW, ("GaLoreAdamW", dict(go, WeightDecay=0.1)), 0.05, dict(low, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.1), low_rank=MATRICES, dtypes=HALF)
+    run(
+        f"galore_adamw_{kind}",
+        GaLoreAdamW,
+        ("GaLoreAdamW", dict(go, WeightDecay=0.1)),
+        0.05,
+        dict(low, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.1),
+        low_rank=MATRICES,
+    )
+    run(
+        f"galore_adafactor_{kind}",
+        GaLoreAdafactor,
+        ("GaLoreAdafactor", dict(go, **GO_HF, LR=0.05)),
+        0.05,
+        dict(low, weight_decay=0.0),
+        low_rank=MATRICES,
+    )
+run(
+    "galore_adamw_dtypes",
+    GaLoreAdamW,
+    ("GaLoreAdamW", dict(go, WeightDecay=0.1)),
+    0.05,
+    dict(low, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.1),
+    low_rank=MATRICES,
+    dtypes=HALF,
+)
 low = dict(rank=128, update_proj_gap=200, scale=0.25, proj_type="std")
-run("galore_adamw_defaults", GaLoreAdamW, ("GaLoreAdamW", dict(NoBiasCorrection=True)), 0.05, dict(low, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.0, correct_bias=False), low_rank=MATRICES)
-run("galore_adafactor_momentum", GaLoreAdafactor, ("GaLoreAdafactor", dict(GO_HF, LR=0.05, Beta1=0.9, WeightDecay=0.1)), 0.05, dict(low, beta1=0.9, weight_decay=0.1), low_rank=MATRICES)
+run(
+    "galore_adamw_defaults",
+    GaLoreAdamW,
+    ("GaLoreAdamW", dict(NoBiasCorrection=True)),
+    0.05,
+    dict(low, betas=(0.9, 0.999), eps=1e-6, weight_decay=0.0, correct_bias=False),
+    low_rank=MATRICES,
+)
+run(
+    "galore_adafactor_momentum",
+    GaLoreAdafactor,
+    ("GaLoreAdafactor", dict(GO_HF, LR=0.05, Beta1=0.9, WeightDecay=0.1)),
+    0.05,
+    dict(low, beta1=0.9, weight_decay=0.1),
+    low_rank=MATRICES,
+)
 
 out = {f"init.{name}": value for name, value in init.items()}
 for k, g in enumerate(grads):

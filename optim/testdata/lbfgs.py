@@ -1,6 +1,8 @@
-"""Writes lbfgs.safetensors: Steps of torch.optim.LBFGS on Rosenbrock's function and on a least-squares problem, in float32 and float64.
+"""Writes lbfgs.safetensors: Steps of torch.optim.LBFGS on Rosenbrock's function and on a least-squares problem, in
+float32 and float64.
 
-CASE/init, CASE/after/K: all parameters in one flat tensor before and after K Steps; CASE/loss: the losses that the Steps returned.
+CASE/init, CASE/after/K: all parameters in one flat tensor before and after K Steps; CASE/loss: the losses that the
+Steps returned.
 """
 
 import os
@@ -31,8 +33,15 @@ def least_squares(ps):
     return r.square().sum()
 
 
-STARTS = {"rosenbrock": (rosenbrock, [torch.tensor([-1.2, 0.5]), torch.tensor([1.0, -0.7])]), "squares": (least_squares, [torch.full((5,), 0.3), torch.tensor(0.1)])}
-OPTIONS = {"plain": dict(lr=0.01), "wolfe": dict(line_search_fn="strong_wolfe"), "short": dict(line_search_fn="strong_wolfe", history_size=3, max_iter=4, lr=0.5)}
+STARTS = {
+    "rosenbrock": (rosenbrock, [torch.tensor([-1.2, 0.5]), torch.tensor([1.0, -0.7])]),
+    "squares": (least_squares, [torch.full((5,), 0.3), torch.tensor(0.1)]),
+}
+OPTIONS = {
+    "plain": dict(lr=0.01),
+    "wolfe": dict(line_search_fn="strong_wolfe"),
+    "short": dict(line_search_fn="strong_wolfe", history_size=3, max_iter=4, lr=0.5),
+}
 for function, (f, start) in STARTS.items():
     for kind, options in OPTIONS.items():
         for dtype in (torch.float32, torch.float64):

@@ -1,7 +1,8 @@
 """Writes optim.safetensors: 20 updates of torch.optim's fused optimizers on given gradients.
 
 grad.K.NAME is the gradient of NAME in updates K, K+5, ...; init.NAME the parameter before, CASE/param/NAME and
-CASE/state/NAME.KIND after. Parameter "late" has its first gradient in update 4, "rare" has none in odd updates, "frozen" never.
+CASE/state/NAME.KIND after. Parameter "late" has its first gradient in update 4, "rare" has none in odd updates,
+"frozen" never.
 """
 
 import os
@@ -20,7 +21,10 @@ LR = 0.05
 
 generator = torch.Generator().manual_seed(2011)
 init = {name: torch.randn(shape, generator=generator) for name, shape in SHAPES.items()}
-grads = [{name: torch.randn(shape, generator=generator) for name, shape in SHAPES.items() if name != "frozen"} for _ in range(5)]
+grads = [
+    {name: torch.randn(shape, generator=generator) for name, shape in SHAPES.items() if name != "frozen"}
+    for _ in range(5)
+]
 
 
 def gradient(update, name):
@@ -37,7 +41,9 @@ def run(optimizer, groups=None, dtype=None, **options):
         params[name] = value.to(to).clone().requires_grad_(name != "frozen")
     groups = groups or [(list(params), {})]
     scales = [o.get("lr_scale", 1.0) for _, o in groups]
-    groups = [{"params": [params[n] for n in names], **{k: v for k, v in o.items() if k != "lr_scale"}} for names, o in groups]
+    groups = [
+        {"params": [params[n] for n in names], **{k: v for k, v in o.items() if k != "lr_scale"}} for names, o in groups
+    ]
     opt = optimizer(groups, lr=LR, fused=True, **options)
     for update in range(UPDATES):
         for name, p in params.items():
@@ -58,7 +64,8 @@ def run(optimizer, groups=None, dtype=None, **options):
 
 A, W, S = torch.optim.Adam, torch.optim.AdamW, torch.optim.SGD
 everything = list(SHAPES)
-# PyTorch's fused SGD refuses a parameter whose momentum begins later than that of others in its group: the late one has its own group.
+# PyTorch's fused SGD refuses a parameter whose momentum begins later than that of others in its group: the late one has
+# its own group.
 apart = [([n for n in everything if n != "late"], {}), (["late"], {})]
 cases = {
     "adamw": run(W),
@@ -67,7 +74,14 @@ cases = {
     "adamw_zeros": run(W, betas=(0.0, 0.0), eps=1e-3),
     "adamw_amsgrad": run(W, amsgrad=True),
     "adamw_maximize": run(W, maximize=True),
-    "adamw_groups": run(W, [(["weight", "late", "frozen"], {"weight_decay": 0.3}), (["bias", "scale"], {"weight_decay": 0.0, "lr_scale": 0.1}), (["rare"], {"lr_scale": 3.0})]),
+    "adamw_groups": run(
+        W,
+        [
+            (["weight", "late", "frozen"], {"weight_decay": 0.3}),
+            (["bias", "scale"], {"weight_decay": 0.0, "lr_scale": 0.1}),
+            (["rare"], {"lr_scale": 3.0}),
+        ],
+    ),
     "adamw_dtypes": run(W, dtype={"bias": torch.float64, "rare": torch.bfloat16, "late": torch.bfloat16}),
     "adam": run(A),
     "adam_decay_amsgrad": run(A, weight_decay=0.02, amsgrad=True),
@@ -84,6 +98,7 @@ for k, g in enumerate(grads):
 for case, tensors in cases.items():
     out.update({f"{case}/{name}": value for name, value in tensors.items()})
 
+
 # Clipping: the gradients of update 4, by total norm and by value.
 def clipped(f):
     ps = [init[n].clone().requires_grad_() for n in SHAPES]
@@ -92,6 +107,7 @@ def clipped(f):
         p.grad = None if g is None else g.clone()
     result = f(ps)
     return result, {n: p.grad for n, p in zip(SHAPES, ps) if p.grad is not None}
+
 
 for name, f in {
     "clip_norm_1": lambda ps: torch.nn.utils.clip_grad_norm_(ps, 1.0),

@@ -1,7 +1,9 @@
-"""Writes pytorch.safetensors: state_dict() of optimizers after 10 updates, flattened, and the parameters then and after 20.
+"""Writes pytorch.safetensors: state_dict() of optimizers after 10 updates, flattened, and the parameters then and after
+20.
 
-CASE/at/NAME, CASE/end/NAME: parameters; CASE/state.N.KIND: the state after 10 updates. The metadata hold CASE: the JSON of param_groups.
-Then averages of torch.optim.swa_utils.AveragedModel over five versions of the parameters: average/CASE/NAME.
+CASE/at/NAME, CASE/end/NAME: parameters; CASE/state.N.KIND: the state after 10 updates. The metadata hold CASE: the JSON
+of param_groups. Then averages of torch.optim.swa_utils.AveragedModel over five versions of the parameters:
+average/CASE/NAME.
 """
 
 import json
@@ -26,7 +28,11 @@ out, metadata = {}, {"torch": torch.__version__.split("+")[0]}
 def run(case, optimizer, with_names, **options):
     params = {n: inputs[f"init.{n}"].clone().requires_grad_() for n in names}
     entry = (lambda n: (n, params[n])) if with_names else (lambda n: params[n])
-    opt = optimizer([{"params": [entry(n) for n in names[:2]]}, {"params": [entry(n) for n in names[2:]], "weight_decay": 0.1}], lr=0.05, **options)
+    opt = optimizer(
+        [{"params": [entry(n) for n in names[:2]]}, {"params": [entry(n) for n in names[2:]], "weight_decay": 0.1}],
+        lr=0.05,
+        **options,
+    )
     for update in range(20):
         for name, p in params.items():
             p.grad = None if name == "rare" and update % 2 else inputs[f"grad.{update % 5}.{name}"].clone()
@@ -53,7 +59,12 @@ class Model(torch.nn.Module):
         self.register_buffer("count", torch.tensor([3, 100]))
 
 
-for case, options in {"plain": {}, "ema": {"multi_avg_fn": get_ema_multi_avg_fn(0.9)}, "buffers": {"use_buffers": True}, "ema_buffers": {"multi_avg_fn": get_ema_multi_avg_fn(0.9), "use_buffers": True}}.items():
+for case, options in {
+    "plain": {},
+    "ema": {"multi_avg_fn": get_ema_multi_avg_fn(0.9)},
+    "buffers": {"use_buffers": True},
+    "ema_buffers": {"multi_avg_fn": get_ema_multi_avg_fn(0.9), "use_buffers": True},
+}.items():
     model = Model()
     average = AveragedModel(model, **options)
     for k in range(5):
@@ -62,7 +73,13 @@ for case, options in {"plain": {}, "ema": {"multi_avg_fn": get_ema_multi_avg_fn(
                 getattr(model, n).copy_(inputs[f"grad.{k}.{n}"])
             model.count.add_(k + 1)
         average.update_parameters(model)
-    out.update({f"average/{case}/{n}": v.detach().clone() for n, v in average.module.state_dict().items() if n != "count" or "buffers" in case})
+    out.update(
+        {
+            f"average/{case}/{n}": v.detach().clone()
+            for n, v in average.module.state_dict().items()
+            if n != "count" or "buffers" in case
+        }
+    )
 
 path = os.path.splitext(os.path.abspath(__file__))[0] + ".safetensors"
 save_file(out, path, metadata=dict(sorted(metadata.items())))

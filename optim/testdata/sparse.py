@@ -1,7 +1,7 @@
 """Writes sparse.safetensors: 20 updates of an embedding with sparse gradients by SparseAdam and SGD.
 
-index.K and factor.K are what update K looks up and the gradients of the rows; CASE.param and CASE.STATE are the results. Update 3 looks
-nothing up, update 7 has no gradient.
+index.K and factor.K are what update K looks up and the gradients of the rows; CASE.param and CASE.STATE are the
+results. Update 3 looks nothing up, update 7 has no gradient.
 """
 
 import os

@@ -1,4 +1,5 @@
 """transformers.Trainer, watched from outside."""
+
 import json
 import os
 import tempfile
@@ -29,7 +30,15 @@ class Watch(TrainerCallback):
             more = {} if t.items is None else {"num_items": int(t.items)}
             if args.include_num_input_tokens_seen != "no":
                 more["num_input_tokens_seen"] = state.num_input_tokens_seen
-            self.rec.update(state.global_step, state.epoch, t.norm, self.rates, t.model, bool(t.accelerator.optimizer_step_was_skipped), **more)
+            self.rec.update(
+                state.global_step,
+                state.epoch,
+                t.norm,
+                self.rates,
+                t.model,
+                bool(t.accelerator.optimizer_step_was_skipped),
+                **more,
+            )
         elif event == "on_save":
             self.rec.trace["checkpoints"]["written"].append(f"checkpoint-{state.global_step}")
         elif event == "on_step_begin" and self.stop_after is not None and state.global_step >= self.stop_after:
@@ -37,7 +46,11 @@ class Watch(TrainerCallback):
 
 
 for name in [n for n in dir(TrainerCallback) if n.startswith("on_")]:
-    setattr(Watch, name, lambda self, args, state, control, optimizer=None, event=name, **_: self.see(event, args, state, optimizer))
+    setattr(
+        Watch,
+        name,
+        lambda self, args, state, control, optimizer=None, event=name, **_: self.see(event, args, state, optimizer),
+    )
 
 
 def callback(rule):
@@ -84,25 +97,48 @@ class Watched(Trainer):
         self.rec.order += inputs.pop("idx").tolist()
         return super().prediction_step(model, inputs, *args, **kwargs)
 
-    def evaluation_loop(self, dataloader, description, prediction_loss_only=None, ignore_keys=None, metric_key_prefix="eval"):
+    def evaluation_loop(
+        self, dataloader, description, prediction_loss_only=None, ignore_keys=None, metric_key_prefix="eval"
+    ):
         out = super().evaluation_loop(dataloader, description, prediction_loss_only, ignore_keys, metric_key_prefix)
-        self.rec.evaluation(step=self.state.global_step, epoch=self.state.epoch, prefix=metric_key_prefix, num_samples=out.num_samples,
-                            metrics=parts.without_clock(out.metrics))
+        self.rec.evaluation(
+            step=self.state.global_step,
+            epoch=self.state.epoch,
+            prefix=metric_key_prefix,
+            num_samples=out.num_samples,
+            metrics=parts.without_clock(out.metrics),
+        )
         return out
 
 
 def make(spec, folder, sets, rec, phase, output_dir):
     rec.where = "arguments"
-    args = TrainingArguments(output_dir=output_dir, use_cpu=True, report_to="none", disable_tqdm=True, **{**spec.get("args", {}), **phase.get("args", {})})
+    args = TrainingArguments(
+        output_dir=output_dir,
+        use_cpu=True,
+        report_to="none",
+        disable_tqdm=True,
+        **{**spec.get("args", {}), **phase.get("args", {})},
+    )
     rec.where = "trainer"
-    watch, names, own = Watch(rec, phase.get("stop_after_update")), spec.get("metrics"), spec.get("init") == "model_init"
+    watch, names, own = (
+        Watch(rec, phase.get("stop_after_update")),
+        spec.get("metrics"),
+        spec.get("init") == "model_init",
+    )
     several = spec["data"].get("eval_sets")
     Watched.rec = rec
     t = Watched(
-        model=None if own else parts.build(spec, folder), model_init=(lambda: parts.build(spec, folder)) if own else None, args=args, data_collator=parts.collate,
-        train_dataset=sets.get("train"), eval_dataset={n: sets[f"eval_{n}"] for n in several} if several else sets.get("eval"),
+        model=None if own else parts.build(spec, folder),
+        model_init=(lambda: parts.build(spec, folder)) if own else None,
+        args=args,
+        data_collator=parts.collate,
+        train_dataset=sets.get("train"),
+        eval_dataset={n: sets[f"eval_{n}"] for n in several} if several else sets.get("eval"),
         compute_metrics=(lambda p: parts.metrics(names, p.predictions, p.label_ids)) if names else None,
-        compute_loss_func=per_item if spec.get("loss_func") else None, callbacks=[watch] + [callback(c) for c in spec.get("callbacks", [])])
+        compute_loss_func=per_item if spec.get("loss_func") else None,
+        callbacks=[watch] + [callback(c) for c in spec.get("callbacks", [])],
+    )
     rec.start(t.model)
     t.remove_callback(PrinterCallback)
     watch.trainer = t
@@ -118,7 +154,9 @@ def files(output_dir, names):
         out["weights_sha256"][name] = parts.digest({n: held[n] for n in names})
         state = json.load(open(f"{output_dir}/{name}/trainer_state.json"))
         state.pop("log_history"), state.pop("stateful_callbacks")
-        state["best_model_checkpoint"] = state["best_model_checkpoint"] and os.path.basename(state["best_model_checkpoint"])
+        state["best_model_checkpoint"] = state["best_model_checkpoint"] and os.path.basename(
+            state["best_model_checkpoint"]
+        )
         out["state"][name] = state
     return out
 
@@ -135,9 +173,16 @@ def record(spec, folder):
                 if phase["do"] == "train":
                     resume = phase.get("resume")
                     try:
-                        out = t.train(resume_from_checkpoint=os.path.join(output_dir, resume) if isinstance(resume, str) else resume)
-                        rec.trace["train_output"] = {"global_step": out.global_step, "training_loss": parts.hexed(out.training_loss),
-                                                     "metrics": parts.without_clock(out.metrics)}
+                        out = t.train(
+                            resume_from_checkpoint=os.path.join(output_dir, resume)
+                            if isinstance(resume, str)
+                            else resume
+                        )
+                        rec.trace["train_output"] = {
+                            "global_step": out.global_step,
+                            "training_loss": parts.hexed(out.training_loss),
+                            "metrics": parts.without_clock(out.metrics),
+                        }
                     except parts.Killed:
                         rec.trace["train_output"], rec.window = {"killed_before_update": t.state.global_step + 1}, []
                 elif phase["do"] == "evaluate":
@@ -155,6 +200,10 @@ def record(spec, folder):
     if t is not None:
         s = t.state
         rec.trace["log_history"] = [parts.without_clock(row) for row in s.log_history]
-        rec.trace["best"] = {"metric": s.best_metric, "step": s.best_global_step, "checkpoint": s.best_model_checkpoint and os.path.basename(s.best_model_checkpoint)}
+        rec.trace["best"] = {
+            "metric": s.best_metric,
+            "step": s.best_global_step,
+            "checkpoint": s.best_model_checkpoint and os.path.basename(s.best_model_checkpoint),
+        }
         final.update(parts.tensors(t.model, t.optimizer))
     return rec.trace, final

@@ -1,4 +1,5 @@
 """The two loops written by hand: the raw one of the Hugging Face course, and the same with Accelerate."""
+
 import contextlib
 import os
 import tempfile
@@ -11,7 +12,10 @@ from transformers import get_scheduler
 
 import parts
 
-OPTIMIZERS = {n.lower(): getattr(torch.optim, n) for n in ("AdamW", "Adam", "SGD", "RMSprop", "Adagrad", "NAdam", "RAdam", "Adamax", "Adadelta")}
+OPTIMIZERS = {
+    n.lower(): getattr(torch.optim, n)
+    for n in ("AdamW", "Adam", "SGD", "RMSprop", "Adagrad", "NAdam", "RAdam", "Adamax", "Adadelta")
+}
 
 
 def optimizer(a, model):
@@ -19,8 +23,10 @@ def optimizer(a, model):
     kwargs = {k: tuple(v) if k == "betas" else v for k, v in a.get("optimizer_kwargs", {}).items()}
     if a.get("no_decay"):
         hit = [any(part in n for part in a["no_decay"]) for n, _ in model.named_parameters()]
-        params = [{"params": [p for p, h in zip(model.parameters(), hit) if not h], "weight_decay": decay or 0.0},
-                  {"params": [p for p, h in zip(model.parameters(), hit) if h], "weight_decay": 0.0}]
+        params = [
+            {"params": [p for p, h in zip(model.parameters(), hit) if not h], "weight_decay": decay or 0.0},
+            {"params": [p for p, h in zip(model.parameters(), hit) if h], "weight_decay": 0.0},
+        ]
     elif decay is not None:
         kwargs["weight_decay"] = decay
     return OPTIMIZERS[a.get("optimizer", "adamw")](params, lr=a.get("learning_rate", 5e-5), **kwargs)
@@ -29,14 +35,27 @@ def optimizer(a, model):
 def schedule(a, opt, total):
     if a.get("torch_scheduler"):
         return getattr(torch.optim.lr_scheduler, a["torch_scheduler"])(opt, **a.get("scheduler_kwargs", {}))
-    return get_scheduler(a.get("lr_scheduler", "linear"), optimizer=opt, num_warmup_steps=a.get("num_warmup_steps", 0), num_training_steps=total,
-                         scheduler_specific_kwargs=a.get("scheduler_kwargs"))
+    return get_scheduler(
+        a.get("lr_scheduler", "linear"),
+        optimizer=opt,
+        num_warmup_steps=a.get("num_warmup_steps", 0),
+        num_training_steps=total,
+        scheduler_specific_kwargs=a.get("scheduler_kwargs"),
+    )
 
 
 def loaders(a, sets):
     size = a.get("batch_size", 8)
-    train = torch.utils.data.DataLoader(sets["train"], shuffle=a.get("shuffle", True), batch_size=size, drop_last=a.get("drop_last", False), collate_fn=parts.collate)
-    valid = sets.get("eval") and torch.utils.data.DataLoader(sets["eval"], batch_size=a.get("eval_batch_size", size), collate_fn=parts.collate)
+    train = torch.utils.data.DataLoader(
+        sets["train"],
+        shuffle=a.get("shuffle", True),
+        batch_size=size,
+        drop_last=a.get("drop_last", False),
+        collate_fn=parts.collate,
+    )
+    valid = sets.get("eval") and torch.utils.data.DataLoader(
+        sets["eval"], batch_size=a.get("eval_batch_size", size), collate_fn=parts.collate
+    )
     return train, valid
 
 
@@ -56,7 +75,9 @@ def evaluate(spec, rec, model, loader, **where):
         losses.append(float(out["loss"]))
         logits.append(out["logits"]), labels.append(batch["labels"])
     result = parts.metrics(names, torch.cat(logits).float().numpy(), torch.cat(labels).numpy())
-    rec.evaluation(**where, num_samples=len(torch.cat(labels)), metrics={**result, "mean_batch_loss": sum(losses) / len(losses)})
+    rec.evaluation(
+        **where, num_samples=len(torch.cat(labels)), metrics={**result, "mean_batch_loss": sum(losses) / len(losses)}
+    )
 
 
 def course(spec, folder):
@@ -70,7 +91,11 @@ def course(spec, folder):
         opt = optimizer(a, model)
         epochs, accum = a.get("num_epochs", 3), a.get("gradient_accumulation_steps", 1)
         sched = schedule(a, opt, a.get("num_training_steps") or epochs * len(train))
-        amp = (lambda: torch.autocast("cpu", torch.bfloat16)) if a.get("mixed_precision") == "bf16" else contextlib.nullcontext
+        amp = (
+            (lambda: torch.autocast("cpu", torch.bfloat16))
+            if a.get("mixed_precision") == "bf16"
+            else contextlib.nullcontext
+        )
         rec.start(model), rec.groups(model, opt)
         rec.where, before, updates, micro = "train", rec.mark(), 0, 0
         for epoch in range(epochs):
@@ -121,11 +146,23 @@ def accelerate_phase(spec, folder, sets, rec, phase, out, keep):
     a = {**spec.get("args", {}), **phase.get("args", {})}
     rec.where = "setup"
     AcceleratorState._reset_state(True), GradientState._reset_state()
-    plugin = GradientAccumulationPlugin(**a.get("accumulation_plugin") or {"num_steps": a.get("gradient_accumulation_steps", 1)})
+    plugin = GradientAccumulationPlugin(
+        **a.get("accumulation_plugin") or {"num_steps": a.get("gradient_accumulation_steps", 1)}
+    )
     acc = Accelerator(
-        cpu=True, mixed_precision=a.get("mixed_precision", "no"), gradient_accumulation_plugin=plugin, step_scheduler_with_optimizer=a.get("step_scheduler_with_optimizer", True),
-        project_config=ProjectConfiguration(project_dir=out, automatic_checkpoint_naming=a.get("automatic_naming", False), total_limit=a.get("total_limit")),
-        dataloader_config=DataLoaderConfiguration(use_seedable_sampler=a.get("use_seedable_sampler", False), data_seed=a.get("data_seed")))
+        cpu=True,
+        mixed_precision=a.get("mixed_precision", "no"),
+        gradient_accumulation_plugin=plugin,
+        step_scheduler_with_optimizer=a.get("step_scheduler_with_optimizer", True),
+        project_config=ProjectConfiguration(
+            project_dir=out,
+            automatic_checkpoint_naming=a.get("automatic_naming", False),
+            total_limit=a.get("total_limit"),
+        ),
+        dataloader_config=DataLoaderConfiguration(
+            use_seedable_sampler=a.get("use_seedable_sampler", False), data_seed=a.get("data_seed")
+        ),
+    )
     if a.get("scaler") is not None:  # there is none on a CPU; Accelerate's own code then runs as on a GPU
         acc.scaler = torch.amp.GradScaler("cpu", **a["scaler"])
     scaler = acc.scaler
@@ -147,13 +184,19 @@ def accelerate_phase(spec, folder, sets, rec, phase, out, keep):
     if phase.get("resume"):
         acc.load_state(os.path.join(out, phase["resume"]))
         kind, number = os.path.basename(phase["resume"]).split("_")
-        start, skip = (int(number) + 1, 0) if kind == "epoch" else divmod(int(number) if kind == "step" else phase["resume_micro"], len(train))
+        start, skip = (
+            (int(number) + 1, 0)
+            if kind == "epoch"
+            else divmod(int(number) if kind == "step" else phase["resume_micro"], len(train))
+        )
         skip = 0 if phase.get("ignore_data_skip") else skip
     micro = start * len(train) + skip
 
     def save(name):
         acc.save_state(None if a.get("automatic_naming") else os.path.join(out, name))
-        rec.trace["checkpoints"]["written"].append(f"checkpoints/checkpoint_{acc.save_iteration - 1}" if a.get("automatic_naming") else name)
+        rec.trace["checkpoints"]["written"].append(
+            f"checkpoints/checkpoint_{acc.save_iteration - 1}" if a.get("automatic_naming") else name
+        )
 
     for epoch in range(start, epochs):
         model.train()
@@ -186,7 +229,11 @@ def accelerate_phase(spec, folder, sets, rec, phase, out, keep):
                     updates += 1
                     more = {"lr_after": [parts.hexed(g["lr"]) for g in opt.param_groups]}
                     if scaler:
-                        more |= {"scale": parts.hexed(scale), "scale_after": parts.hexed(scaler.get_scale()), "growth_tracker": int(scaler._get_growth_tracker())}
+                        more |= {
+                            "scale": parts.hexed(scale),
+                            "scale_after": parts.hexed(scaler.get_scale()),
+                            "growth_tracker": int(scaler._get_growth_tracker()),
+                        }
                     if a.get("register_counter"):
                         more["counter"] = counter.n
                     rec.update(updates, epoch + seen / len(train), norm, lr, bare, skipped, **more)
@@ -216,7 +263,10 @@ def accelerate(spec, folder):
                 rec.phase("train", before)
         except Exception as e:  # the refusal is what there is to record
             rec.failed(e, out)
-        left = [f"checkpoints/{f}" for f in (os.listdir(f"{out}/checkpoints") if os.path.isdir(f"{out}/checkpoints") else [])]
+        left = [
+            f"checkpoints/{f}"
+            for f in (os.listdir(f"{out}/checkpoints") if os.path.isdir(f"{out}/checkpoints") else [])
+        ]
         left += [f for f in os.listdir(out) if f.startswith(("epoch_", "step_"))]
     rec.trace["checkpoints"]["after"] = sorted(left, key=lambda s: int(s.split("_")[-1]))
     return rec.trace, parts.tensors(keep.get("model"), keep.get("optimizer"))

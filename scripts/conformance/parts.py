@@ -1,4 +1,7 @@
-"""What the recorders of all trainers share: models, data, metrics and the trace. docs/conformance.md describes the format."""
+"""What the recorders of all trainers share: models, data, metrics and the trace. docs/conformance.md describes the
+format.
+"""
+
 import hashlib
 import json
 import math
@@ -51,7 +54,11 @@ class MLP(nn.Module):
 class CausalLM(nn.Module):
     def __init__(self, vocab, hidden, dropout=0.0, token_weighted=True):
         super().__init__()
-        self.embed, self.block, self.head = nn.Embedding(vocab, hidden), nn.Linear(hidden, hidden), nn.Linear(hidden, vocab)
+        self.embed, self.block, self.head = (
+            nn.Embedding(vocab, hidden),
+            nn.Linear(hidden, hidden),
+            nn.Linear(hidden, vocab),
+        )
         self.p, self.accepts_loss_kwargs = dropout, token_weighted
         if token_weighted:
             self.loss_type = "ForCausalLM"  # Trainer then counts labels[:, 1:]
@@ -67,7 +74,10 @@ class CausalLM(nn.Module):
         flat = logits.float().view(-1, logits.shape[-1])
         if num_items_in_batch is None:
             return {"loss": F.cross_entropy(flat, target, ignore_index=-100), "logits": logits}
-        return {"loss": F.cross_entropy(flat, target, ignore_index=-100, reduction="sum") / num_items_in_batch, "logits": logits}
+        return {
+            "loss": F.cross_entropy(flat, target, ignore_index=-100, reduction="sum") / num_items_in_batch,
+            "logits": logits,
+        }
 
 
 def bert(config, attn_implementation="eager"):
@@ -83,7 +93,9 @@ def build(spec, folder):
     init = spec.get("init", "file")
     if isinstance(init, dict):
         torch.manual_seed(init["seed"])
-    model = {"regression": Regression, "mlp": MLP, "causal_lm": CausalLM, "bert": bert}[spec["model"]["kind"]](**options)
+    model = {"regression": Regression, "mlp": MLP, "causal_lm": CausalLM, "bert": bert}[spec["model"]["kind"]](
+        **options
+    )
     if init == "file":
         model.load_state_dict(load_file(f"{folder}/init.safetensors"))
     for name, p in model.named_parameters():
@@ -152,7 +164,9 @@ def make_data(spec):
             ids = torch.randint(5, vocab, (n, length), generator=g) * mask
             c = {"input_ids": ids, "attention_mask": mask, "labels": (ids[:, 0] + ids[:, 1]) % recipe.get("classes", 2)}
             if kind == "causal_lm":
-                c["labels"] = torch.where((mask == 1) & (torch.arange(length)[None] >= recipe.get("prompt", 0)), ids, -100)
+                c["labels"] = torch.where(
+                    (mask == 1) & (torch.arange(length)[None] >= recipe.get("prompt", 0)), ids, -100
+                )
         elif kind == "regression":
             x = torch.randn(n, generator=g)
             c = {"x": x, "labels": 2 * x + 3 + 0.1 * torch.randn(n, generator=g)}
@@ -180,7 +194,9 @@ def metrics(names, predictions, labels):
     predictions, labels, out = np.asarray(predictions), np.asarray(labels), {}
     for name in names:
         if name == "mae":
-            out[name] = float(np.abs(predictions.reshape(-1).astype(np.float64) - labels.reshape(-1).astype(np.float64)).mean())
+            out[name] = float(
+                np.abs(predictions.reshape(-1).astype(np.float64) - labels.reshape(-1).astype(np.float64)).mean()
+            )
             continue
         pred, ref = predictions.argmax(-1).reshape(-1), labels.reshape(-1)
         pred, ref = pred[ref != -100], ref[ref != -100]
@@ -218,8 +234,21 @@ def without_clock(d):
 
 class Recorder:
     def __init__(self):
-        self.trace = {"phases": [], "initial": None, "batches": [], "micro_losses": [], "param_groups": [], "updates": [], "log_history": [],
-                      "events": [], "evaluations": [], "checkpoints": {"written": [], "after": []}, "best": None, "train_output": None, "error": None}
+        self.trace = {
+            "phases": [],
+            "initial": None,
+            "batches": [],
+            "micro_losses": [],
+            "param_groups": [],
+            "updates": [],
+            "log_history": [],
+            "events": [],
+            "evaluations": [],
+            "checkpoints": {"written": [], "after": []},
+            "best": None,
+            "train_output": None,
+            "error": None,
+        }
         self.window, self.order, self.where = [], [], "setup"
 
     def start(self, model):
@@ -228,7 +257,9 @@ class Recorder:
     def groups(self, model, optimizer):
         names = {id(p): n for n, p in model.named_parameters()}
         self.trace["param_groups"] = self.trace["param_groups"] or [
-            {"weight_decay": g.get("weight_decay"), "params": [names[id(p)] for p in g["params"]]} for g in optimizer.param_groups]
+            {"weight_decay": g.get("weight_decay"), "params": [names[id(p)] for p in g["params"]]}
+            for g in optimizer.param_groups
+        ]
 
     def micro(self, idx, loss):
         self.trace["batches"].append([int(i) for i in idx])
@@ -236,8 +267,18 @@ class Recorder:
         self.window.append(hexed(loss))
 
     def update(self, number, epoch, norm, lr, model, skipped=False, **more):
-        self.trace["updates"].append({"update": number, "epoch": epoch, "loss_window": self.window, "grad_norm": hexed(norm), "lr": [hexed(v) for v in lr],
-                                      "skipped": skipped, **more, **weights(model)})
+        self.trace["updates"].append(
+            {
+                "update": number,
+                "epoch": epoch,
+                "loss_window": self.window,
+                "grad_norm": hexed(norm),
+                "lr": [hexed(v) for v in lr],
+                "skipped": skipped,
+                **more,
+                **weights(model),
+            }
+        )
         self.window = []
 
     def evaluation(self, **fields):
@@ -254,7 +295,11 @@ class Recorder:
         self.trace["phases"].append({"do": do, **{k: v - before[k] for k, v in self.mark().items()}})
 
     def failed(self, e, folder):
-        self.trace["error"] = {"where": self.where, "type": type(e).__name__, "text": str(e).replace(folder, "OUTPUT_DIR")}
+        self.trace["error"] = {
+            "where": self.where,
+            "type": type(e).__name__,
+            "text": str(e).replace(folder, "OUTPUT_DIR"),
+        }
 
 
 def tensors(model, optimizer):

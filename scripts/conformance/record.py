@@ -6,6 +6,7 @@ Each run becomes FOLDER/PEER/NAME/{spec,trace}.json with a .safetensors file. `g
 replays them on the same machine; `make conformance-live` does both. Each run has a process of its own, on the code
 paths of libtorch that the runner uses too (scripts/golden/pins.py).
 """
+
 import json
 import multiprocessing
 import os
@@ -36,8 +37,12 @@ def record(spec, folder):
         save_file(parts.build({**spec, "init": {"seed": 1000}}, folder).state_dict(), f"{folder}/init.safetensors")
     torch.manual_seed(67280421310721)  # as a process begins
     trace, final = PEERS[spec["peer"]](spec, folder)
-    env = {"torch": torch.__version__.split("+")[0], "cpu_capability": torch.backends.cpu.get_cpu_capability(),
-           "mkl_cbwr": os.environ["MKL_CBWR"], "threads": torch.get_num_threads()}
+    env = {
+        "torch": torch.__version__.split("+")[0],
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "mkl_cbwr": os.environ["MKL_CBWR"],
+        "threads": torch.get_num_threads(),
+    }
     open(f"{folder}/trace.json", "w").write(parts.dumps({"env": env, **trace}))
     if final:
         save_file(dict(sorted(final.items())), f"{folder}/final.safetensors")

@@ -7,6 +7,7 @@ It times all_reduce of 1 KiB to 256 MiB, and updates of two models under Distrib
 runs both sides in turn; the table shows medians over the rounds. Needs Go and libtorch (make setup). The Python that
 runs it is the one that is compared: any with torch and, for bert_small, transformers.
 """
+
 import argparse
 import json
 import os
@@ -75,7 +76,11 @@ def report(row, times, cpu):
     if os.environ["RANK"] != "0":
         return
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
-    print(json.dumps({"row": row, "ms": statistics.median(times) * 1e3, "cpu_ms": cpu * 1e3 / len(times), "peak_rss_mb": peak}))
+    print(
+        json.dumps(
+            {"row": row, "ms": statistics.median(times) * 1e3, "cpu_ms": cpu * 1e3 / len(times), "peak_rss_mb": peak}
+        )
+    )
 
 
 def processor():
@@ -90,8 +95,12 @@ def run(command, world):
     processes = []
     for rank in range(world):
         env = os.environ | {
-            "RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world), "MASTER_ADDR": "127.0.0.1",
-            "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1",
+            "RANK": str(rank),
+            "LOCAL_RANK": str(rank),
+            "WORLD_SIZE": str(world),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(port),
+            "OMP_NUM_THREADS": "1",
         }
         processes.append(subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True))
     outs = [p.communicate()[0] for p in processes]
@@ -123,14 +132,19 @@ def main():
         found = {}
         for _ in range(args.rounds):
             for what in args.rows:
-                for name, command in [("go", [program, what]), ("python", [sys.executable, str(here), "--process", what])]:
+                for name, command in [
+                    ("go", [program, what]),
+                    ("python", [sys.executable, str(here), "--process", what]),
+                ]:
                     for line in run(command, args.world):
                         found.setdefault(line["row"], {}).setdefault(name, []).append(line)
     import torch
 
     with open("/proc/cpuinfo") as f:
         cpu = next((line.split(":", 1)[1].strip() for line in f if line.startswith("model name")), "an unknown CPU")
-    print(f"{args.world} processes, {args.rounds} rounds, torch {torch.__version__}, {os.cpu_count()} cores of {cpu}, load {os.getloadavg()[0]:.1f}\n")
+    print(
+        f"{args.world} processes, {args.rounds} rounds, torch {torch.__version__}, {os.cpu_count()} cores of {cpu}, load {os.getloadavg()[0]:.1f}\n"
+    )
     print("| row | Python, ms | gotrainer, ms | Python / gotrainer | processor time, ms | peak memory, MB |")
     print("| --- | --- | --- | --- | --- | --- |")
     for row, by in found.items():

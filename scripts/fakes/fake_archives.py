@@ -1,4 +1,5 @@
-"""fake_archives.py FOLDER: writes small stand-ins for the wheels and the zip that install_libtorch.sh unpacks, and wheels/sums.
+"""fake_archives.py FOLDER: writes small stand-ins for the wheels and the zip that install_libtorch.sh unpacks, and
+wheels/sums.
 
 They have the real ones' file names and layout, so a real pip accepts them and the script treats them alike.
 """
@@ -34,7 +35,9 @@ WHEELS = {
     },
     "nvidia_cudnn_cu13-9.19.0.56-py3-none-manylinux_2_27_x86_64.whl": {"nvidia/cudnn/lib/libcudnn.so.9": "cudnn"},
 }
-WHEELS["torch-2.11.0-cp311-cp311-manylinux_2_28_aarch64.whl"] = WHEELS["torch-2.11.0-cp311-cp311-manylinux_2_28_x86_64.whl"]
+WHEELS["torch-2.11.0-cp311-cp311-manylinux_2_28_aarch64.whl"] = WHEELS[
+    "torch-2.11.0-cp311-cp311-manylinux_2_28_x86_64.whl"
+]
 
 
 def write(path, files):
@@ -63,8 +66,13 @@ def main(folder):
     (wheels / "sums").write_text("# a comment\n" + "".join(rows))
     libs = {"libtorch/lib/" + lib: lib for lib in ("libtorch_cpu.so", "libc10.so", "libgomp-abc.so.1", "libtorch.so")}
     good = libs | {"libtorch/include/" + name: text for name, text in HEADERS.items()}
-    write(folder / "libtorch.zip", good | {"libtorch/build-version": "2.11.0+cpu", "libtorch/lib/libtorch_cpu.so": "x" * 200_000})
-    old = good | {"libtorch/include/torch/headeronly/version.h": HEADERS["torch/headeronly/version.h"].replace("11", "6")}
+    write(
+        folder / "libtorch.zip",
+        good | {"libtorch/build-version": "2.11.0+cpu", "libtorch/lib/libtorch_cpu.so": "x" * 200_000},
+    )
+    old = good | {
+        "libtorch/include/torch/headeronly/version.h": HEADERS["torch/headeronly/version.h"].replace("11", "6")
+    }
     write(folder / "old.zip", old)
 
 

@@ -1,6 +1,7 @@
 """range_server.py FOLDER LOG: serves a folder on a free port of 127.0.0.1, honours "Range: bytes=N-", logs each GET.
 
-The first line of standard output is the port. Python's own http.server ignores ranges, so it cannot test a resumed download.
+The first line of standard output is the port. Python's own http.server ignores ranges, so it cannot test a resumed
+download.
 """
 
 import http.server

@@ -4,6 +4,7 @@
 
 internal/fingerprint computes the same in Go.
 """
+
 import hashlib
 import json
 import sys
@@ -42,15 +43,24 @@ def with_gradients(y, *of):
 
 
 def operations():
-    """One of each kind that libtorch, MKL or oneDNN have several code paths for. The order in which they draw their inputs is that of Go."""
+    """One of each kind that libtorch, MKL or oneDNN have several code paths for. The order in which they draw their
+    inputs is that of Go.
+    """
     import torch
 
     inputs = Inputs(11)
     x, p = inputs.between(20011), inputs.positive(20011)
     results = {
-        "sqrt": [p.sqrt()], "rsqrt": [p.rsqrt()], "log": [p.log()],
-        "exp": [x.exp()], "erf": [x.erf()], "tanh": [x.tanh()], "sigmoid": [x.sigmoid()], "sin": [x.sin()],
-        "gelu": [torch.nn.functional.gelu(x)], "pow": [p.pow(0.3)],
+        "sqrt": [p.sqrt()],
+        "rsqrt": [p.rsqrt()],
+        "log": [p.log()],
+        "exp": [x.exp()],
+        "erf": [x.erf()],
+        "tanh": [x.tanh()],
+        "sigmoid": [x.sigmoid()],
+        "sin": [x.sin()],
+        "gelu": [torch.nn.functional.gelu(x)],
+        "pow": [p.pow(0.3)],
     }
     x64, p64 = x.double(), p.double()
     results["float64"] = [p64.sqrt(), p64.log(), x64.exp(), x64.tanh(), x64.sum()]
@@ -101,7 +111,9 @@ def here():
 
 
 def hold(folder):
-    """Writes the fingerprint into a folder of golden files, or refuses to add to what was made on a machine with other numbers."""
+    """Writes the fingerprint into a folder of golden files, or refuses to add to what was made on a machine with other
+    numbers.
+    """
     path, this = folder / FILE, here()
     if not path.exists():
         path.write_text(json.dumps(this, indent=1) + "\n")
@@ -110,8 +122,10 @@ def hold(folder):
     if that != this:
         names = sorted(set(this["operations"]) | set(that["operations"]))
         other = " ".join(n for n in names if this["operations"].get(n) != that["operations"].get(n))
-        sys.exit(f"other numbers: the golden files of {folder} were made where the fingerprint is {that['fingerprint']}, here it is {this['fingerprint']} "
-                 f"(it differs in {other}). To make all of them here, remove every testdata/{FILE} and run make golden")
+        sys.exit(
+            f"other numbers: the golden files of {folder} were made where the fingerprint is {that['fingerprint']}, here it is {this['fingerprint']} "
+            f"(it differs in {other}). To make all of them here, remove every testdata/{FILE} and run make golden"
+        )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
 """Writes safetensors files whose bytes depend only on their content. safetensors itself orders metadata by a hash."""
+
 import json
 import struct
 

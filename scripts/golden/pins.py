@@ -11,6 +11,7 @@ torch.Reproducible(1) in Go.
 fingerprint.json beside the golden files identifies the numbers of the machine that made them. A machine with other
 numbers is refused, because its files could not be compared with the existing ones.
 """
+
 import importlib.metadata
 import multiprocessing
 import os
@@ -19,8 +20,15 @@ import subprocess
 import sys
 
 TORCH = "2.11."
-PINS = {"ATEN_CPU_CAPABILITY": "avx2", "MKL_CBWR": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1",
-        "PYTHONHASHSEED": "0", "GOTRAINER_REPRODUCIBLE": "1"}  # the last for Go programs that a script starts
+PINS = {
+    "ATEN_CPU_CAPABILITY": "avx2",
+    "MKL_CBWR": "AVX2",
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "PYTHONHASHSEED": "0",
+    "GOTRAINER_REPRODUCIBLE": "1",
+}  # the last for Go programs that a script starts
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
@@ -36,7 +44,18 @@ def answer():
     if not library.exists():
         library.parent.mkdir(parents=True, exist_ok=True)
         unfinished = f"{library}.{os.getpid()}"
-        subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-nodefaultlibs", "-o", unfinished, ROOT / "cgotorch/src/mkl_intel.c"], check=True)
+        subprocess.run(
+            [
+                os.environ.get("CC", "cc"),
+                "-shared",
+                "-fPIC",
+                "-nodefaultlibs",
+                "-o",
+                unfinished,
+                ROOT / "cgotorch/src/mkl_intel.c",
+            ],
+            check=True,
+        )
         os.replace(unfinished, library)
     return str(library)
 

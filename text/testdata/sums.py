@@ -1,9 +1,11 @@
 """Writes sums.json: what the Hugging Face tokenizers library makes of many texts, as sums over blocks of them.
 
-The texts are every code point, 20,000 random strings of mixed scripts (a small generator that sums_test.go has too), and the data sets under
-DATA (first argument; the tests over them are skipped where they are absent). A sum is the first half of SHA-256 over, for each token, its id (or
-the text of the piece), the offsets in characters and the number of the word.
+The texts are every code point, 20,000 random strings of mixed scripts (a small generator that sums_test.go has too),
+and the data sets under DATA (first argument; the tests over them are skipped where they are absent). A sum is the
+first half of SHA-256 over, for each token, its id (or the text of the piece), the offsets in characters and the
+number of the word.
 """
+
 # golden-check: it reads data sets that are not part of this repository
 import hashlib
 import json
@@ -12,17 +14,62 @@ import struct
 import sys
 
 import tokenizers
-from tokenizers import NormalizedString, PreTokenizedString, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+from tokenizers import (
+    NormalizedString,
+    PreTokenizedString,
+    Regex,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DATA = sys.argv[1] if len(sys.argv) > 1 else os.path.join(HERE, "../../../shared/data")
 
 RANGES = [
-    (0x20, 0x7E), (0x61, 0x7A), (0x41, 0x5A), (0x20, 0x20), (0x09, 0x0D), (0x00, 0x1F), (0x7F, 0xFF), (0xC0, 0x24F), (0x300, 0x36F), (0x370, 0x3FF),
-    (0x400, 0x4FF), (0x590, 0x5FF), (0x600, 0x6FF), (0x600, 0x6FF), (0x6F0, 0x6F9), (0x900, 0x97F), (0xE00, 0xE7F), (0x1100, 0x11FF), (0x1680, 0x18AF),
-    (0x1AB0, 0x1AFF), (0x1DC0, 0x1DFF), (0x1E00, 0x1EFF), (0x1F00, 0x1FFF), (0x2000, 0x206F), (0x20D0, 0x20F0), (0x2100, 0x218F), (0x3000, 0x30FF),
-    (0x4E00, 0x9FFF), (0xAC00, 0xD7A3), (0xA600, 0xABFF), (0xF900, 0xFAFF), (0xFB1D, 0xFDFF), (0xFE00, 0xFE6F), (0xFF00, 0xFFFF), (0x10000, 0x1FFFF),
-    (0x1D100, 0x1D1FF), (0x1F300, 0x1FAFF), (0x20000, 0x2FFFF), (0xE0000, 0xE01EF), (0x0, 0x10FFFF),
+    (0x20, 0x7E),
+    (0x61, 0x7A),
+    (0x41, 0x5A),
+    (0x20, 0x20),
+    (0x09, 0x0D),
+    (0x00, 0x1F),
+    (0x7F, 0xFF),
+    (0xC0, 0x24F),
+    (0x300, 0x36F),
+    (0x370, 0x3FF),
+    (0x400, 0x4FF),
+    (0x590, 0x5FF),
+    (0x600, 0x6FF),
+    (0x600, 0x6FF),
+    (0x6F0, 0x6F9),
+    (0x900, 0x97F),
+    (0xE00, 0xE7F),
+    (0x1100, 0x11FF),
+    (0x1680, 0x18AF),
+    (0x1AB0, 0x1AFF),
+    (0x1DC0, 0x1DFF),
+    (0x1E00, 0x1EFF),
+    (0x1F00, 0x1FFF),
+    (0x2000, 0x206F),
+    (0x20D0, 0x20F0),
+    (0x2100, 0x218F),
+    (0x3000, 0x30FF),
+    (0x4E00, 0x9FFF),
+    (0xAC00, 0xD7A3),
+    (0xA600, 0xABFF),
+    (0xF900, 0xFAFF),
+    (0xFB1D, 0xFDFF),
+    (0xFE00, 0xFE6F),
+    (0xFF00, 0xFFFF),
+    (0x10000, 0x1FFFF),
+    (0x1D100, 0x1D1FF),
+    (0x1F300, 0x1FAFF),
+    (0x20000, 0x2FFFF),
+    (0xE0000, 0xE01EF),
+    (0x0, 0x10FFFF),
 ]
 
 
@@ -53,7 +100,11 @@ def random_texts(n, seed):
 
 def code_points():
     """All code points, each between letters, 32 of them in a text."""
-    return ["".join("a" + chr(c) + "B" for c in range(i, i + 32)) for i in range(0, 0x110000, 32) if not 0xD800 <= i <= 0xDFFF]
+    return [
+        "".join("a" + chr(c) + "B" for c in range(i, i + 32))
+        for i in range(0, 0x110000, 32)
+        if not 0xD800 <= i <= 0xDFFF
+    ]
 
 
 def splits(normalizer, pre_tokenizer):
@@ -66,6 +117,7 @@ def splits(normalizer, pre_tokenizer):
         for piece, (start, end), _ in p.get_splits(offset_referential="original", offset_type="char"):
             out += piece.encode() + struct.pack("<qq", start, end)
         return out
+
     return of
 
 
@@ -76,6 +128,7 @@ def encodings(tokenizer):
         for i, (s, t), w in zip(e.ids, e.offsets, e.word_ids):
             out += struct.pack("<qqqq", i, s, t, -1 if w is None else w)
         return out
+
     return of
 
 
@@ -83,7 +136,7 @@ def sums(texts, of, block):
     out = []
     for i in range(0, len(texts), block):
         h = hashlib.sha256()
-        for t in texts[i:i + block]:
+        for t in texts[i : i + block]:
             b = of(t)
             h.update(struct.pack("<q", len(b)) + b)
         out.append(h.hexdigest()[:16])
@@ -95,10 +148,16 @@ def lines(path):
 
 
 def data_sets():
-    return {name: [l for f in files for l in lines(f)] for name, files in {
-        "mrpc": ["mrpc/train.tsv", "mrpc/dev.tsv", "mrpc/test.tsv"], "sst2": ["sst2/train.tsv", "sst2/dev.tsv"], "ag_news": ["ag_news/sample10k.tsv"],
-        "sms_spam": ["sms_spam/sms.tsv"], "rt_polarity": ["rt_polarity/rt-polarity.pos", "rt_polarity/rt-polarity.neg"],
-    }.items()}
+    return {
+        name: [l for f in files for l in lines(f)]
+        for name, files in {
+            "mrpc": ["mrpc/train.tsv", "mrpc/dev.tsv", "mrpc/test.tsv"],
+            "sst2": ["sst2/train.tsv", "sst2/dev.tsv"],
+            "ag_news": ["ag_news/sample10k.tsv"],
+            "sms_spam": ["sms_spam/sms.tsv"],
+            "rt_polarity": ["rt_polarity/rt-polarity.pos", "rt_polarity/rt-polarity.neg"],
+        }.items()
+    }
 
 
 def bert(vocab, **normalizer):
@@ -112,7 +171,7 @@ def bert(vocab, **normalizer):
 
 
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-LLAMA3 = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 QWEN2 = LLAMA3.replace("{1,3}", "")
 MIXED = r"\d+|\w*[[:digit:]é-ü]|[\p{L}_]{2,}|(?i:ab+)|\p{Lu}\p{Ll}*|^.|.$|\p{Arabic}+"
 
@@ -129,7 +188,10 @@ COMPONENTS = {
     "NFKD": (normalizers.NFKD(), every),
     "Lowercase": (normalizers.Lowercase(), every),
     "StripAccents": (normalizers.StripAccents(), every),
-    "NFD, StripAccents, Lowercase": (normalizers.Sequence([normalizers.NFD(), normalizers.StripAccents(), normalizers.Lowercase()]), every),
+    "NFD, StripAccents, Lowercase": (
+        normalizers.Sequence([normalizers.NFD(), normalizers.StripAccents(), normalizers.Lowercase()]),
+        every,
+    ),
     "Strip": (normalizers.Strip(), every),
     "Strip left": (normalizers.Strip(left=True, right=False), every),
     "Nmt": (normalizers.Nmt(), every),
@@ -146,7 +208,10 @@ COMPONENTS = {
     "FixedLength": (None, pre_tokenizers.FixedLength(3)),
     "Metaspace": (normalizers.NFKC(), pre_tokenizers.Metaspace()),
     "Metaspace never, whole": (None, pre_tokenizers.Metaspace(prepend_scheme="never", split=False)),
-    "Metaspace behind a split": (None, pre_tokenizers.Sequence([pre_tokenizers.Punctuation(), pre_tokenizers.Metaspace(prepend_scheme="first")])),
+    "Metaspace behind a split": (
+        None,
+        pre_tokenizers.Sequence([pre_tokenizers.Punctuation(), pre_tokenizers.Metaspace(prepend_scheme="first")]),
+    ),
     "ByteLevel words": (None, pre_tokenizers.ByteLevel()),
     "ByteLevel words without a space": (normalizers.NFC(), pre_tokenizers.ByteLevel(add_prefix_space=False)),
     "ByteLevel bytes": (None, pre_tokenizers.ByteLevel(use_regex=False)),
@@ -159,14 +224,25 @@ for behavior in ["isolated", "removed", "merged_with_previous", "merged_with_nex
     COMPONENTS["Punctuation " + behavior] = (None, pre_tokenizers.Punctuation(behavior))
     COMPONENTS["Split inverted " + behavior] = (None, pre_tokenizers.Split(Regex("[a-z]+"), behavior, invert=True))
 
-SHARED = {"uncased": {}, "cased": {"lowercase": False}, "keep accents": {"strip_accents": False}, "no Chinese, no cleaning": {"handle_chinese_chars": False, "clean_text": False}}
+SHARED = {
+    "uncased": {},
+    "cased": {"lowercase": False},
+    "keep accents": {"strip_accents": False},
+    "no Chinese, no cleaning": {"handle_chinese_chars": False, "clean_text": False},
+}
 
 if __name__ == "__main__":
     result = {"tokenizers": tokenizers.__version__, "components": {}, "data": {}}
     points, texts = code_points(), random_texts(20000, 1)
     for name, (n, p) in COMPONENTS.items():
-        result["components"][name] = {"pipeline": {"normalizer": n and json.loads(n.__getstate__()), "pre_tokenizer": json.loads(p.__getstate__())},
-                                      "random": sums(texts, splits(n, p), 1000), "points": sums(points, splits(n, p), 0x800)}
+        result["components"][name] = {
+            "pipeline": {
+                "normalizer": n and json.loads(n.__getstate__()),
+                "pre_tokenizer": json.loads(p.__getstate__()),
+            },
+            "random": sums(texts, splits(n, p), 1000),
+            "points": sums(points, splits(n, p), 0x800),
+        }
         print(name, file=sys.stderr)
     vocab = os.path.join(DATA, "models/bert_base_uncased_vocab/vocab.txt")
     if os.path.exists(vocab):

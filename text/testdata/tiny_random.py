@@ -1,4 +1,7 @@
-"""Writes tiny/random.json: sums of what the tokenizers in tiny/ make of 3,000 random strings, in blocks of 500 (see sums.py)."""
+"""Writes tiny/random.json: sums of what the tokenizers in tiny/ make of 3,000 random strings, in blocks of 500 (see
+sums.py).
+"""
+
 # golden-check: the library's trainers number equal pieces in the order of a hash table, so another run learns another tokenizer; the tests hold for each
 import glob
 import json

@@ -1,4 +1,5 @@
 """Writes autograd.safetensors: gradients of checkpoints, custom functions, hooks and gradients of gradients."""
+
 import os
 import pathlib
 import sys
@@ -37,7 +38,13 @@ def checkpointed(reentrant, autocast=False):
         y = checkpoint(last, h, x.sigmoid(), use_reentrant=reentrant) + h
     after = torch.rand(3)
     (y * y).sum().backward()
-    return {"y": y, "after": after, "x.grad": x.grad, **{f"w{i}.grad": w.grad for i, w in enumerate(ws)}, "end": torch.rand(3)}
+    return {
+        "y": y,
+        "after": after,
+        "x.grad": x.grad,
+        **{f"w{i}.grad": w.grad for i, w in enumerate(ws)},
+        "end": torch.rand(3),
+    }
 
 
 for name, values in {"checkpoint": checkpointed(True), "autocast": checkpointed(True, True)}.items():
@@ -48,7 +55,9 @@ for k, v in checkpointed(True).items():
 
 
 def chain(autocast):
-    """A stack of residual blocks, each in a checkpoint that is not reentrant, as transformers checkpoints the layers of a model."""
+    """A stack of residual blocks, each in a checkpoint that is not reentrant, as transformers checkpoints the layers of
+    a model.
+    """
     x = x0.clone().requires_grad_()
     ws = [w.clone().requires_grad_() for w in weights]
     torch.manual_seed(7)

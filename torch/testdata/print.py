@@ -1,4 +1,5 @@
 """Writes print.json and print.safetensors: tensors, and the text that PyTorch prints for them."""
+
 import json
 import os
 import pathlib
@@ -13,7 +14,9 @@ cases, tensors = [], {}
 
 def case(name, t, grad="", **options):
     """grad: "leaf" sets requires_grad, "mul" multiplies by one with history."""
-    tensors[name] = (torch.view_as_real(t) if t.is_complex() else t).clone().contiguous()  # safetensors has no complex128
+    tensors[name] = (
+        (torch.view_as_real(t) if t.is_complex() else t).clone().contiguous()
+    )  # safetensors has no complex128
     if grad == "leaf":
         t = t.clone().requires_grad_()
     elif grad == "mul":
@@ -40,9 +43,22 @@ for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16):
     case(f"zeros-{d}", torch.zeros(2, 2, dtype=dtype))
     case(f"range-{d}", torch.tensor([1e-3, 1.0, 100.0, -5.0]).to(dtype))
 for name, values in {
-    "small": [1e-5, 2e-5], "ratio-1000": [1.0, 1000.0], "ratio-1001": [1.5, 1501.6], "big": [1e8, 2e8], "over": [1.1e8, 2e8],
-    "least": [1e-4, 2e-4], "negative-zero": [-0.0, 0.0, 1.0], "negative-zero-fraction": [-0.0, 0.5], "one-nan": [float("nan")], "denormal": [1e-40, 0.0],
-    "huge": [3.4e38, 1.0], "whole-sci": [1.0, 100000.0], "whole-big": [123456.0, 99999999.0], "third": [1 / 3, 2 / 3], "minus": [-1.25, -100.125], "exponent-3": [1e-100, 1.0],
+    "small": [1e-5, 2e-5],
+    "ratio-1000": [1.0, 1000.0],
+    "ratio-1001": [1.5, 1501.6],
+    "big": [1e8, 2e8],
+    "over": [1.1e8, 2e8],
+    "least": [1e-4, 2e-4],
+    "negative-zero": [-0.0, 0.0, 1.0],
+    "negative-zero-fraction": [-0.0, 0.5],
+    "one-nan": [float("nan")],
+    "denormal": [1e-40, 0.0],
+    "huge": [3.4e38, 1.0],
+    "whole-sci": [1.0, 100000.0],
+    "whole-big": [123456.0, 99999999.0],
+    "third": [1 / 3, 2 / 3],
+    "minus": [-1.25, -100.125],
+    "exponent-3": [1e-100, 1.0],
 }.items():
     case(f"float-{name}", torch.tensor(values, dtype=torch.float64 if name == "exponent-3" else torch.float32))
 case("all-infinite", torch.full((3,), float("inf")))

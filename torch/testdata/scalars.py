@@ -2,6 +2,7 @@
 
 Python hands numbers to these operators as tensors, not as scalars; for half precision the results differ in bits.
 """
+
 import os
 import pathlib
 import sys
@@ -17,15 +18,27 @@ from goldenfile import save_file
 here = pathlib.Path(__file__).parent
 gen = torch.Generator().manual_seed(5)
 operations = {
-    "AddScalar": operator.add, "SubScalar": operator.sub, "RSubScalar": lambda t, x: x - t, "MulScalar": operator.mul, "DivScalar": operator.truediv,
-    "RemainderScalar": operator.mod, "FModScalar": torch.fmod, "PowScalar": operator.pow,
-    "AddScalar_": lambda t, x: t.add_(x), "MulScalar_": lambda t, x: t.mul_(x), "DivScalar_": lambda t, x: t.div_(x),
-    "GtScalar": operator.gt, "EqScalar": operator.eq,
+    "AddScalar": operator.add,
+    "SubScalar": operator.sub,
+    "RSubScalar": lambda t, x: x - t,
+    "MulScalar": operator.mul,
+    "DivScalar": operator.truediv,
+    "RemainderScalar": operator.mod,
+    "FModScalar": torch.fmod,
+    "PowScalar": operator.pow,
+    "AddScalar_": lambda t, x: t.add_(x),
+    "MulScalar_": lambda t, x: t.mul_(x),
+    "DivScalar_": lambda t, x: t.div_(x),
+    "GtScalar": operator.gt,
+    "EqScalar": operator.eq,
 }
 tensors = {}
 for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int64):
     name = str(dtype)[6:]
-    for shape, x in {"vector": torch.randn(37, generator=gen) * 5, "number": torch.randn((), generator=gen) * 5}.items():
+    for shape, x in {
+        "vector": torch.randn(37, generator=gen) * 5,
+        "number": torch.randn((), generator=gen) * 5,
+    }.items():
         x = tensors[f"{name}.{shape}"] = x.to(dtype)
         for operation, f in operations.items():
             for number in (2.5, 0.1, 1 / 3, -7, 3, True, 1e-3):

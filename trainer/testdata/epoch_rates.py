@@ -1,4 +1,6 @@
-"""Rates and momenta of PyTorch loops whose scheduler steps once an epoch; run it in this folder to write epoch_rates.json."""
+"""Rates and momenta of PyTorch loops whose scheduler steps once an epoch; run it in this folder to write
+epoch_rates.json.
+"""
 
 import json
 
@@ -21,8 +23,16 @@ def run(name, kwargs, batches, accumulate, epochs, max_updates=0):
                 if updates == max_updates:
                     break
         scheduler.step()
-    return dict(name=name, args=kwargs, batches=batches, accumulate=accumulate, epochs=epochs,
-                max_updates=max_updates, rates=rates, momenta=momenta)
+    return dict(
+        name=name,
+        args=kwargs,
+        batches=batches,
+        accumulate=accumulate,
+        epochs=epochs,
+        max_updates=max_updates,
+        rates=rates,
+        momenta=momenta,
+    )
 
 
 cases = [

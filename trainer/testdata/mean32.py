@@ -1,4 +1,5 @@
 """Means of a few float32 numbers as torch.Tensor.mean computes them; run it in this folder to write mean32.json."""
+
 import os
 
 os.environ.update(ATEN_CPU_CAPABILITY="avx2", OMP_NUM_THREADS="1")

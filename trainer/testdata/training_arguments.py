@@ -1,5 +1,7 @@
-"""Writes training_arguments.json: the fields of transformers.TrainingArguments with their defaults, and the public methods and events of
-transformers.Trainer and TrainerCallback. Run with the transformers version that the page docs/training-arguments.md names."""
+"""Writes training_arguments.json: the fields of transformers.TrainingArguments with their defaults, and the public
+methods and events of transformers.Trainer and TrainerCallback. Run with the transformers version that the page
+docs/training-arguments.md names.
+"""
 
 import dataclasses
 import inspect

@@ -5,6 +5,7 @@ python3 golden.py   (Pillow 13.0.0, numpy; OpenCV for the 16-bit PNG)
 Writes the small picture files of files/, and golden.json and golden.bin: each case names an input file, what was
 done to it, and where its bytes lie in golden.bin.
 """
+
 import json
 import struct
 import zlib
@@ -35,7 +36,9 @@ def picture(width, height, channels):
 def add(file, image, **what):
     data = np.asarray(image)
     channels = 1 if data.ndim == 2 else data.shape[2]
-    cases.append({"file": file, "width": image.width, "height": image.height, "channels": channels, "offset": len(blob), **what})
+    cases.append(
+        {"file": file, "width": image.width, "height": image.height, "channels": channels, "offset": len(blob), **what}
+    )
     blob.extend(data.astype(np.uint8).tobytes())
 
 
@@ -47,11 +50,15 @@ def decoded(name):
 
 def png(name, colour_type, depth, width, height, rows, extra=b""):
     """A PNG by hand, for kinds that Pillow does not write."""
+
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
     header = struct.pack(">IIBBBBB", width, height, depth, colour_type, 0, 0, 0)
     body = zlib.compress(b"".join(b"\0" + r for r in rows))
-    (files / name).write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + extra + chunk(b"IDAT", body) + chunk(b"IEND", b""))
+    (files / name).write_bytes(
+        b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + extra + chunk(b"IDAT", body) + chunk(b"IEND", b"")
+    )
 
 
 rgb = Image.fromarray(picture(29, 19, 3))
@@ -76,8 +83,21 @@ for bits in (2, 4):
     png(f"gray{bits}.png", 0, bits, 3 * 8 // bits - 1, 5, rows)
 rgb.save(files / "rgb.bmp")
 gray.save(files / "gray.bmp")
-exact = ["rgb.png", "gray.png", "rgba.png", "gray_alpha.png", "palette.png", "palette_transparent.png", "rgb_transparent.png",
-         "bit.png", "rgb16.png", "gray2.png", "gray4.png", "rgb.bmp", "gray.bmp"]
+exact = [
+    "rgb.png",
+    "gray.png",
+    "rgba.png",
+    "gray_alpha.png",
+    "palette.png",
+    "palette_transparent.png",
+    "rgb_transparent.png",
+    "bit.png",
+    "rgb16.png",
+    "gray2.png",
+    "gray4.png",
+    "rgb.bmp",
+    "gray.bmp",
+]
 odd = Image.fromarray(cv2.GaussianBlur(picture(45, 27, 3), (0, 0), 1.5))
 for name, sub in (("444", 0), ("422", 1), ("420", 2)):
     odd.save(files / f"jpeg{name}.jpg", quality=88, subsampling=sub)
@@ -92,11 +112,14 @@ for file, image in (("rgb.png", rgb), ("gray.png", gray)):
             add(file, image.resize(size, number), op="resize", filter=number)
     add(file, image.transpose(Image.Transpose.FLIP_LEFT_RIGHT), op="mirror")
 
+
 def netpbm(name, magic, most, values):
     """A PGM or PPM by hand, as text if magic is P2 or P3: Pillow writes raw ones up to 255 only."""
     head = f"{magic}\n# a comment\n{values.shape[1]} {values.shape[0]}\n{most}\n".encode()
     text = " ".join(map(str, values.ravel())).encode()
-    (files / name).write_bytes(head + (text if magic in ("P2", "P3") else values.astype(">u1" if most < 256 else ">u2").tobytes()))
+    (files / name).write_bytes(
+        head + (text if magic in ("P2", "P3") else values.astype(">u1" if most < 256 else ">u2").tobytes())
+    )
 
 
 odd_alpha = odd.copy()
@@ -110,15 +133,32 @@ rgb.quantize(14).save(files / "palette_packbits.tif", compression="packbits")
 gray.save(files / "gray_big_endian.tif", big_endian=True)
 for black_is_zero in (0, 1):
     for number in (3, 4):
-        gray.convert("1").save(files / f"group{number}_{black_is_zero}.tif", compression=f"group{number}", tiffinfo={262: black_is_zero})
+        gray.convert("1").save(
+            files / f"group{number}_{black_is_zero}.tif", compression=f"group{number}", tiffinfo={262: black_is_zero}
+        )
 rgb.save(files / "rgb.ppm")
 gray.save(files / "gray.pgm")
 netpbm("rgb_text.ppm", "P3", 1000, rng.integers(0, 1001, (5, 7, 3)))
 netpbm("rgb16.ppm", "P6", 65535, rng.integers(0, 65536, (5, 7, 3)))
 netpbm("gray_text.pgm", "P2", 15, rng.integers(0, 16, (6, 4)))
-for name in ["lossy.webp", "lossy_alpha.webp", "lossless.webp", "lzw.tif", "deflate.tif", "palette_packbits.tif", "gray_big_endian.tif",
-             "group3_0.tif", "group3_1.tif", "group4_0.tif", "group4_1.tif", "rgb.ppm", "gray.pgm", "rgb_text.ppm", "rgb16.ppm",
-             "gray_text.pgm"]:
+for name in [
+    "lossy.webp",
+    "lossy_alpha.webp",
+    "lossless.webp",
+    "lzw.tif",
+    "deflate.tif",
+    "palette_packbits.tif",
+    "gray_big_endian.tif",
+    "group3_0.tif",
+    "group3_1.tif",
+    "group4_0.tif",
+    "group4_1.tif",
+    "rgb.ppm",
+    "gray.pgm",
+    "rgb_text.ppm",
+    "rgb16.ppm",
+    "gray_text.pgm",
+]:
     decoded(name)
 
 (here / "golden.bin").write_bytes(bytes(blob))

@@ -1,4 +1,7 @@
-"""2/: a checkpoint as Hezar's Trainer writes it, after two steps of AdamW with ExponentialLR on gradients of 1; expected.json: the weights after a third."""
+"""2/: a checkpoint as Hezar's Trainer writes it, after two steps of AdamW with ExponentialLR on gradients of 1;
+expected.json: the weights after a third.
+"""
+
 import json
 import os
 import pathlib
@@ -31,4 +34,7 @@ torch.save(model.state_dict(), os.path.join(folder, "model.pt"))
 torch.save(optimizer.state_dict(), os.path.join(folder, "train", "optimizer.pt"))
 torch.save(scheduler.state_dict(), os.path.join(folder, "train", "lr_scheduler.pt"))
 step()
-json.dump({"weights": [v for p in model.parameters() for v in p.flatten().tolist()], "rate": scheduler.get_last_lr()[0]}, open(os.path.join(here, "expected.json"), "w"))
+json.dump(
+    {"weights": [v for p in model.parameters() for v in p.flatten().tolist()], "rate": scheduler.get_last_lr()[0]},
+    open(os.path.join(here, "expected.json"), "w"),
+)

@@ -1,12 +1,15 @@
-"""Two and three processes on the CPU (gloo) train with Hezar 1.0.0: what each sees, its losses, the norms and rates of its updates, the weights. Writes
-two_processes.safetensors, with entries run.rank.name.
+"""Two and three processes on the CPU (gloo) train with Hezar 1.0.0: what each sees, its losses, the norms and rates of
+its updates, the weights. Writes two_processes.safetensors, with entries run.rank.name.
 
-Hezar's Trainer does not train on several processes by itself: train() ends with "'DistributedDataParallel' object has no attribute 'num_parameters'", and so
-do the model's forward (its arguments are looked up in that of DistributedDataParallel), compute_loss and save. Here the wrapper has the attributes of the
-model, and forward looks at the model's own. There is no evaluation, which ends with an error for a gathered loss is no single number, and no checkpoint,
-which every process would write into the same files. The Accelerator is Hezar's own, but for parameters without a gradient, which it finds, as here: three
-processes add up in the order of the buckets, which DistributedDataParallel makes again where it does not look for them.
+Hezar's Trainer does not train on several processes by itself: train() ends with "'DistributedDataParallel' object has
+no attribute 'num_parameters'", and so do the model's forward (its arguments are looked up in that of
+DistributedDataParallel), compute_loss and save. Here the wrapper has the attributes of the model, and forward looks
+at the model's own. There is no evaluation, which ends with an error for a gathered loss is no single number, and no
+checkpoint, which every process would write into the same files. The Accelerator is Hezar's own, but for parameters
+without a gradient, which it finds, as here: three processes add up in the order of the buckets, which
+DistributedDataParallel makes again where it does not look for them.
 """
+
 import os
 import pathlib
 import sys
@@ -34,10 +37,19 @@ from safetensors.torch import load_file
 RUNS = {
     "plain": dict(world=2, batch_size=2, num_epochs=2),
     "accumulated": dict(
-        world=2, batch_size=2, num_epochs=3, gradient_accumulation_steps=4, optimizer="adamw", weight_decay=0.1, lr_scheduler="exponential",
-        lr_scheduler_kwargs={"gamma": 0.9}, lr_scheduling_steps=2,
+        world=2,
+        batch_size=2,
+        num_epochs=3,
+        gradient_accumulation_steps=4,
+        optimizer="adamw",
+        weight_decay=0.1,
+        lr_scheduler="exponential",
+        lr_scheduler_kwargs={"gamma": 0.9},
+        lr_scheduling_steps=2,
     ),
-    "three": dict(world=3, batch_size=1, num_epochs=2, gradient_accumulation_steps=3, optimizer="sdg", dataloader_shuffle=False),
+    "three": dict(
+        world=3, batch_size=1, num_epochs=2, gradient_accumulation_steps=3, optimizer="sdg", dataloader_shuffle=False
+    ),
 }
 
 
@@ -101,18 +113,34 @@ class Recorded(Trainer):
 def run(rank, name, port):
     options = dict(RUNS[name])
     world = options.pop("world")
-    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    os.environ.update(
+        RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
+    )
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder:
         config = TrainerConfig(
-            output_dir=folder, task="text_classification", use_cpu=True, learning_rate=0.05, metrics=["accuracy"], do_evaluate=False, save_enabled=False, **options
+            output_dir=folder,
+            task="text_classification",
+            use_cpu=True,
+            learning_rate=0.05,
+            metrics=["accuracy"],
+            do_evaluate=False,
+            save_enabled=False,
+            **options,
         )
         accelerator = Accelerator(
-            cpu=True, step_scheduler_with_optimizer=False, gradient_accumulation_steps=config.gradient_accumulation_steps,
+            cpu=True,
+            step_scheduler_with_optimizer=False,
+            gradient_accumulation_steps=config.gradient_accumulation_steps,
             kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
         )
         trainer = Recorded(
-            model=Tiny(ModelConfig()), config=config, train_dataset=Cloud(), data_collator=collate, preprocessor=PreprocessorsContainer(), accelerator=accelerator
+            model=Tiny(ModelConfig()),
+            config=config,
+            train_dataset=Cloud(),
+            data_collator=collate,
+            preprocessor=PreprocessorsContainer(),
+            accelerator=accelerator,
         )
 
         def before(optimizer, *_):
@@ -123,7 +151,10 @@ def run(rank, name, port):
         trainer.train()
         trainer.tensorboard.close()
     out = {k: v.clone() for k, v in trainer.model.module.state_dict().items()}
-    out |= {"seen": torch.cat(trainer.seen), **{k: torch.stack(getattr(trainer, k)) for k in ("losses", "norms", "rates")}}
+    out |= {
+        "seen": torch.cat(trainer.seen),
+        **{k: torch.stack(getattr(trainer, k)) for k in ("losses", "norms", "rates")},
+    }
     save_file(out, f"rank{rank}.tmp")
     trainer.accelerator.end_training()
 

@@ -5,6 +5,7 @@
 
 pymarlin_shims.py says what PyMarlin needs with today's Python and PyTorch.
 """
+
 import os
 import sys
 import pathlib
@@ -30,7 +31,10 @@ class Net(ModuleInterface):
 
     def get_optimizers_schedulers(self, steps, epochs):
         p = list(self.parameters())
-        a, b = torch.optim.SGD(p[:2], lr=0.1, momentum=0.9, foreach=False), torch.optim.AdamW(p[2:], lr=1e-2, foreach=False)
+        a, b = (
+            torch.optim.SGD(p[:2], lr=0.1, momentum=0.9, foreach=False),
+            torch.optim.AdamW(p[2:], lr=1e-2, foreach=False),
+        )
         s = torch.optim.lr_scheduler
         return [a, b], [s.StepLR(a, 2, gamma=0.5), s.OneCycleLR(b, max_lr=0.05, total_steps=40)]
 
@@ -59,8 +63,22 @@ class Net(ModuleInterface):
 def run(folder, epochs, load_dir=None):
     torch.manual_seed(7)
     net = Net()
-    keep = ck.DefaultCheckpointerArguments(save_dir=folder, model_state_save_dir=None, load_dir=load_dir, load_filename="model_0.pt" if load_dir else None, checkpoint=load_dir is None)
-    args = TrainerArguments(epochs=epochs, use_gpu=False, train_batch_size=6, gpu_batch_size_limit=2, writers=[], disable_tqdm=True, checkpointer_args=keep)
+    keep = ck.DefaultCheckpointerArguments(
+        save_dir=folder,
+        model_state_save_dir=None,
+        load_dir=load_dir,
+        load_filename="model_0.pt" if load_dir else None,
+        checkpoint=load_dir is None,
+    )
+    args = TrainerArguments(
+        epochs=epochs,
+        use_gpu=False,
+        train_batch_size=6,
+        gpu_batch_size_limit=2,
+        writers=[],
+        disable_tqdm=True,
+        checkpointer_args=keep,
+    )
     trainer = Trainer(net, args)
     torch.manual_seed(5)
     trainer.train()

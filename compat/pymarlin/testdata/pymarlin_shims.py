@@ -1,6 +1,8 @@
-"""What PyMarlin 0.3.6 needs with today's Python and PyTorch, none of which touches its loop: a stub of azureml.core.run, hashable default dataclasses, and
-torch.load with weights_only=False. The scripts beside this one import it before PyMarlin; by itself it does nothing.
+"""What PyMarlin 0.3.6 needs with today's Python and PyTorch, none of which touches its loop: a stub of
+azureml.core.run, hashable default dataclasses, and torch.load with weights_only=False. The scripts beside this one
+import it before PyMarlin; by itself it does nothing.
 """
+
 import dataclasses
 import importlib.util
 import logging
@@ -40,4 +42,6 @@ from pymarlin.utils.checkpointer import checkpoint_utils as ck  # noqa: E402
 
 logging.disable(logging.CRITICAL)
 load = torch.load
-ck.torch = types.SimpleNamespace(save=torch.save, device=torch.device, load=lambda *a, **k: load(*a, weights_only=False, **k))
+ck.torch = types.SimpleNamespace(
+    save=torch.save, device=torch.device, load=lambda *a, **k: load(*a, weights_only=False, **k)
+)

@@ -1,11 +1,13 @@
-"""Two and three processes on the CPU (gloo) train with PyMarlin 0.3.6, backend ddp: what each sees, its losses, norms and estimates, what its hooks are given,
-the stats of rank 0, the weights and buffers. Writes two_processes.safetensors, with entries run.rank.name, and two_processes_0.pt, the checkpoint
-of the run "continued" after its first epoch.
+"""Two and three processes on the CPU (gloo) train with PyMarlin 0.3.6, backend ddp: what each sees, its losses, norms
+and estimates, what its hooks are given, the stats of rank 0, the weights and buffers. Writes
+two_processes.safetensors, with entries run.rank.name, and two_processes_0.pt, the checkpoint of the run "continued"
+after its first epoch.
 
-Beside pymarlin_shims.py there are two more shims, for DDPTrainerBackend is written for GPUs: torch.cuda.set_device does nothing, and DistributedDataParallel
-is given no device_ids, which it refuses for a model on the CPU. gather_frequency is as large as need be: without it outputs are
-gathered in pieces as long as the first one that ever was.
+Beside pymarlin_shims.py there are two more shims, for DDPTrainerBackend is written for GPUs: torch.cuda.set_device does
+nothing, and DistributedDataParallel is given no device_ids, which it refuses for a model on the CPU. gather_frequency
+is as large as need be: without it outputs are gathered in pieces as long as the first one that ever was.
 """
+
 import os
 import pathlib
 import shutil
@@ -29,8 +31,17 @@ from safetensors.torch import load_file
 
 RUNS = {
     "plain": dict(world=2, epochs=2, train_batch_size=8, val_batch_size=3),
-    "accumulated": dict(world=2, epochs=3, train_batch_size=16, gpu_batch_size_limit=2, val_batch_size=2, max_grad_norm=0.3),
-    "limited": dict(world=2, epochs=2, train_batch_size=9, gpu_batch_size_limit=2, max_train_steps_per_epoch=2, max_val_steps_per_epoch=3),
+    "accumulated": dict(
+        world=2, epochs=3, train_batch_size=16, gpu_batch_size_limit=2, val_batch_size=2, max_grad_norm=0.3
+    ),
+    "limited": dict(
+        world=2,
+        epochs=2,
+        train_batch_size=9,
+        gpu_batch_size_limit=2,
+        max_train_steps_per_epoch=2,
+        max_val_steps_per_epoch=3,
+    ),
     "three": dict(world=3, epochs=2, train_batch_size=12, gpu_batch_size_limit=2, clip_grads=False, val_batch_size=2),
     "continued": dict(world=2, epochs=2, train_batch_size=8, val_batch_size=3),
 }
@@ -118,11 +129,18 @@ def run(rank, name, port, folder):
     def build(epochs, load_dir):
         torch.manual_seed(5 + rank)
         net = Net()
-        keep = ck.DefaultCheckpointerArguments(save_dir=folder, model_state_save_dir=None, load_dir=load_dir, load_filename="model_0.pt")
+        keep = ck.DefaultCheckpointerArguments(
+            save_dir=folder, model_state_save_dir=None, load_dir=load_dir, load_filename="model_0.pt"
+        )
         ranks = DistributedTrainingArguments(local_rank=rank, global_rank=rank, world_size=world, backend="gloo")
         stats.global_stats.reset()
         args = TrainerArguments(
-            use_gpu=False, disable_tqdm=True, writers=[Recorded(net)], checkpointer_args=keep, distributed_training_args=ranks, **(options | {"epochs": epochs})
+            use_gpu=False,
+            disable_tqdm=True,
+            writers=[Recorded(net)],
+            checkpointer_args=keep,
+            distributed_training_args=ranks,
+            **(options | {"epochs": epochs}),
         )
         backend = tb.build_trainer_backend("ddp", gather_frequency=10**6)
         trainer = Trainer(net, args, trainer_backend=backend)
@@ -148,7 +166,10 @@ def run(rank, name, port, folder):
     out = {k: v.clone() for k, v in net.state_dict().items()} | net.out
     out["seen"], out["losses"] = torch.tensor(net.seen), torch.stack(net.losses)
     out |= {k: torch.cat(v) for k, v in net.notes.items()}
-    out["updates"], out["batches"] = torch.tensor(trainer.global_steps_finished), torch.tensor(trainer.total_steps_finished)
+    out["updates"], out["batches"] = (
+        torch.tensor(trainer.global_steps_finished),
+        torch.tensor(trainer.total_steps_finished),
+    )
     save_file({k: v.contiguous() for k, v in out.items()}, f"rank{rank}.tmp")
     backend.cleanup()
 

@@ -1,5 +1,5 @@
-"""Two and three processes on the CPU (gloo) train with pytorch-accelerated: what each sees, its losses, the run history, the run configuration, the weights and
-buffers. Writes two_processes.safetensors, with entries run.rank.name.
+"""Two and three processes on the CPU (gloo) train with pytorch-accelerated: what each sees, its losses, the run
+history, the run configuration, the weights and buffers. Writes two_processes.safetensors, with entries run.rank.name.
 """
 
 import json
@@ -22,7 +22,9 @@ from torch.utils.data import TensorDataset
 
 RUNS = {
     "plain": dict(world=2, num_epochs=2, per_device_batch_size=4),
-    "accumulated": dict(world=2, num_epochs=3, per_device_batch_size=3, gradient_accumulation_steps=2, gradient_clip_value=0.05),
+    "accumulated": dict(
+        world=2, num_epochs=3, per_device_batch_size=3, gradient_accumulation_steps=2, gradient_clip_value=0.05
+    ),
     "limited": dict(world=2, num_epochs=9, per_device_batch_size=4, max_num_train_steps=7),
     "three": dict(world=3, num_epochs=2, per_device_batch_size=2, gradient_accumulation_steps=3),
 }
@@ -63,7 +65,9 @@ class Recorded(Trainer):
 def run(rank, name, port):
     options = dict(RUNS[name])
     world = options.pop("world")
-    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    os.environ.update(
+        RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
+    )
     torch.set_num_threads(1)
     torch.manual_seed(5 + rank)
     model = Net()

@@ -1,5 +1,6 @@
-"""Writes metrics.json: for pairs of predictions and references, what evaluate's metric "glue" gives for each task. It is computed as
-evaluate's glue.py does, by scikit-learn and SciPy."""
+"""Writes metrics.json: for pairs of predictions and references, what evaluate's metric "glue" gives for each task. It
+is computed as evaluate's glue.py does, by scikit-learn and SciPy.
+"""
 
 import json
 import os
@@ -26,7 +27,10 @@ for n in (2, 7, 50, 408):
                 "qqp": {"accuracy": accuracy, "f1": float(f1_score(y_true=references, y_pred=predictions))},
                 "sst2": {"accuracy": accuracy},
                 "mnli": {"accuracy": accuracy},
-                "stsb": {"pearson": float(pearsonr(scores, wanted)[0]), "spearmanr": float(spearmanr(scores, wanted)[0])},
+                "stsb": {
+                    "pearson": float(pearsonr(scores, wanted)[0]),
+                    "spearmanr": float(spearmanr(scores, wanted)[0]),
+                },
             },
         }
     )

@@ -1,4 +1,6 @@
-"""What torch.distributed with gloo makes of tensors on two processes, and DistributedDataParallel of gradients. Writes gloo.safetensors."""
+"""What torch.distributed with gloo makes of tensors on two processes, and DistributedDataParallel of gradients. Writes
+gloo.safetensors.
+"""
 import os
 import pathlib
 import sys

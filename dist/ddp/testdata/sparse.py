@@ -1,6 +1,9 @@
-"""Sparse gradients of embeddings under DistributedDataParallel with gloo, on two and three processes. Writes sparse.safetensors.
+"""Sparse gradients of embeddings under DistributedDataParallel with gloo, on two and three processes. Writes
+sparse.safetensors.
 
-Weights are eighths, so that nothing is rounded but what DistributedDataParallel does: the bits are those of every machine."""
+Weights are eighths, so that nothing is rounded but what DistributedDataParallel does: the bits are those of every
+machine.
+"""
 import os
 import pathlib
 import sys

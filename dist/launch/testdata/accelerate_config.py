@@ -1,5 +1,6 @@
-"""Writes configurations with accelerate 1.15.0, as its `accelerate config` does: no, basic, multi_cpu, multi_gpu, fsdp and deepspeed. With file
-names as arguments it reads those with accelerate instead, and prints what it made of them."""
+"""Writes configurations with accelerate 1.15.0, as its `accelerate config` does: no, basic, multi_cpu, multi_gpu, fsdp
+and deepspeed. With file names as arguments it reads those with accelerate instead, and prints what it made of them.
+"""
 
 import json
 import os

@@ -1,4 +1,6 @@
-"""What torch.distributed.tensor.parallel makes of two MLPs on two processes with gloo, and what the undivided model computes. Writes parallel.safetensors."""
+"""What torch.distributed.tensor.parallel makes of two MLPs on two processes with gloo, and what the undivided model
+computes. Writes parallel.safetensors.
+"""
 import os
 import pathlib
 import sys

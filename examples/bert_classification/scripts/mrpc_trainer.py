@@ -5,8 +5,9 @@
     GOTRAINER_REPRODUCIBLE=1 go run ./examples/bert_classification -task mrpc -data MRPC -model start -out go -lr 5e-4 -log 50 -semantics huggingface
     python mrpc_trainer.py compare --out py --go go
 
-MRPC is the folder with train.tsv and dev.tsv of GLUE. Batch 8, 3 epochs and a linear schedule are the settings of the Hugging Face course: 459 batches an
-epoch, 1,377 updates. The rate is ten times the course's, since the weights are random. Made for torch 2.11.0, transformers 5.17, tokenizers 0.23.
+MRPC is the folder with train.tsv and dev.tsv of GLUE. Batch 8, 3 epochs and a linear schedule are the settings of the
+Hugging Face course: 459 batches an epoch, 1,377 updates. The rate is ten times the course's, since the weights are
+random. Made for torch 2.11.0, transformers 5.17, tokenizers 0.23.
 """
 
 import argparse
@@ -27,7 +28,10 @@ SEED, RATE, LENGTH = 42, 5e-4, 128
 
 def rows(folder, part):
     with open(os.path.join(folder, part + ".tsv"), encoding="utf-8-sig", newline="") as f:
-        return [(r["#1 String"], r["#2 String"], int(r["Quality"])) for r in csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE)]
+        return [
+            (r["#1 String"], r["#2 String"], int(r["Quality"]))
+            for r in csv.DictReader(f, delimiter="\t", quoting=csv.QUOTE_NONE)
+        ]
 
 
 def start(a):
@@ -41,29 +45,65 @@ def start(a):
     tokenizer = BertTokenizer(vocab=trained.get_vocab(), do_lower_case=True, model_max_length=LENGTH)
     tokenizer.save_pretrained(a.start)
     torch.manual_seed(SEED)
-    config = BertConfig(vocab_size=len(tokenizer), hidden_size=128, num_hidden_layers=2, num_attention_heads=4, intermediate_size=512,
-                        max_position_embeddings=LENGTH, id2label={0: "not_equivalent", 1: "equivalent"}, label2id={"not_equivalent": 0, "equivalent": 1})
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=512,
+        max_position_embeddings=LENGTH,
+        id2label={0: "not_equivalent", 1: "equivalent"},
+        label2id={"not_equivalent": 0, "equivalent": 1},
+    )
     BertForSequenceClassification(config).save_pretrained(a.start)
 
 
 def train(a):
     from sklearn.metrics import accuracy_score, f1_score
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer, DataCollatorWithPadding, Trainer, TrainingArguments
+    from transformers import (
+        AutoModelForSequenceClassification,
+        AutoTokenizer,
+        DataCollatorWithPadding,
+        Trainer,
+        TrainingArguments,
+    )
 
     tokenizer = AutoTokenizer.from_pretrained(a.start)
 
     def encoded(part):
-        return [dict(tokenizer(one, two, truncation=True, max_length=LENGTH), label=label) for one, two, label in rows(a.data, part)]
+        return [
+            dict(tokenizer(one, two, truncation=True, max_length=LENGTH), label=label)
+            for one, two, label in rows(a.data, part)
+        ]
 
     def compute_metrics(p):
         predicted = p.predictions.argmax(-1)
         return {"accuracy": accuracy_score(p.label_ids, predicted), "f1": f1_score(p.label_ids, predicted)}
 
     model = AutoModelForSequenceClassification.from_pretrained(a.start)
-    args = TrainingArguments(a.out, eval_strategy="epoch", save_strategy="epoch", save_total_limit=1, logging_steps=50, learning_rate=RATE, seed=SEED,
-                             per_device_train_batch_size=8, per_device_eval_batch_size=8, num_train_epochs=3, use_cpu=True, report_to="none", disable_tqdm=True)
-    trainer = Trainer(model, args, train_dataset=encoded("train"), eval_dataset=encoded("dev"), data_collator=DataCollatorWithPadding(tokenizer),
-                      compute_metrics=compute_metrics)
+    args = TrainingArguments(
+        a.out,
+        eval_strategy="epoch",
+        save_strategy="epoch",
+        save_total_limit=1,
+        logging_steps=50,
+        learning_rate=RATE,
+        seed=SEED,
+        per_device_train_batch_size=8,
+        per_device_eval_batch_size=8,
+        num_train_epochs=3,
+        use_cpu=True,
+        report_to="none",
+        disable_tqdm=True,
+    )
+    trainer = Trainer(
+        model,
+        args,
+        train_dataset=encoded("train"),
+        eval_dataset=encoded("dev"),
+        data_collator=DataCollatorWithPadding(tokenizer),
+        compute_metrics=compute_metrics,
+    )
     print(len(trainer.get_train_dataloader()), "batches an epoch")
     trainer.train()
     trainer.save_model(os.path.join(a.out, "model"))
@@ -85,15 +125,22 @@ def compare(a):
         go = [r for r in map(json.loads, f) if "loss" in r or "eval_loss" in r]
     different = 0
     for p, g in zip(python, go, strict=True):
-        keys = [k for k in ("step", "loss", "grad_norm", "learning_rate", "eval_loss", "eval_accuracy", "eval_f1") if k in p]
+        keys = [
+            k for k in ("step", "loss", "grad_norm", "learning_rate", "eval_loss", "eval_accuracy", "eval_f1") if k in p
+        ]
         same = all(p[k] == g[k] for k in keys)
         different += not same
         if "eval_loss" in p or not same:
             print("same     " if same else "different", *(f"{k} {p[k]!r} {g[k]!r} " for k in keys))
-    one, two = tensors(os.path.join(a.out, "model", "model.safetensors")), tensors(os.path.join(a.go, "model", "model.safetensors"))
+    one, two = (
+        tensors(os.path.join(a.out, "model", "model.safetensors")),
+        tensors(os.path.join(a.go, "model", "model.safetensors")),
+    )
     assert one.keys() == two.keys(), set(one) ^ set(two)
     unequal = [name for name in one if one[name] != two[name]]
-    print(f"{len(python)} rows of the log, {different} of them different; {len(one)} tensors of the final model, {len(unequal)} of them different")
+    print(
+        f"{len(python)} rows of the log, {different} of them different; {len(one)} tensors of the final model, {len(unequal)} of them different"
+    )
     raise SystemExit(different + len(unequal) > 0)
 
 

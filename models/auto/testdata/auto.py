@@ -1,7 +1,11 @@
-"""Golden values from transformers' AutoModelFor classes over six encoders: python auto.py writes auto.safetensors and auto.json beside it.
+"""Golden values from transformers' AutoModelFor classes over six encoders: python auto.py writes auto.safetensors and
+auto.json beside it.
 
-For each encoder and head: initial weights from seed 42, one forward and backward pass, a head drawn on a saved encoder, and 20 updates of transformers.Trainer. Tensors are stored by the
-first 16 digits of their sha256, but for inputs, logits and losses."""
+For each encoder and head: initial weights from seed 42, one forward and backward pass, a head drawn on a saved encoder,
+and 20 updates of transformers.Trainer. Tensors are stored by the first 16 digits of their sha256, but for inputs,
+logits and losses.
+"""
+
 import hashlib
 import json
 import os
@@ -18,13 +22,25 @@ import transformers
 from goldenfile import save_file
 from safetensors.torch import load_file
 from tokenizers import Tokenizer, models
-from transformers import DataCollatorForLanguageModeling, DataCollatorForTokenClassification, DataCollatorWithPadding, PreTrainedTokenizerFast, Trainer, TrainingArguments
+from transformers import (
+    DataCollatorForLanguageModeling,
+    DataCollatorForTokenClassification,
+    DataCollatorWithPadding,
+    PreTrainedTokenizerFast,
+    Trainer,
+    TrainingArguments,
+)
 
 VOCAB, SIZES = 60, dict(num_hidden_layers=2, num_attention_heads=4, hidden_size=32, intermediate_size=48)
 DISTIL = dict(n_layers=2, n_heads=4, dim=32, hidden_dim=48)
 ENCODERS = {  # class prefix: settings, padding id, whether there are token types
-    "Bert": (SIZES, 0, True), "Roberta": (SIZES, 1, False), "DistilBert": (DISTIL, 0, False), "XLMRoberta": (SIZES, 1, False),
-    "Electra": (dict(SIZES, embedding_size=16), 0, True), "MPNet": (SIZES, 1, False)}
+    "Bert": (SIZES, 0, True),
+    "Roberta": (SIZES, 1, False),
+    "DistilBert": (DISTIL, 0, False),
+    "XLMRoberta": (SIZES, 1, False),
+    "Electra": (dict(SIZES, embedding_size=16), 0, True),
+    "MPNet": (SIZES, 1, False),
+}
 HEADS = {"SequenceClassification": 3, "TokenClassification": 5, "QuestionAnswering": 2, "MaskedLM": 2}
 tensors, cases = {}, []
 
@@ -41,10 +57,18 @@ def state():
 
 
 def tokenizer(pad):
-    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] if pad == 0 else ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"]
+    names = (
+        ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] if pad == 0 else ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "[MASK]"]
+    )
     vocab = {n: i for i, n in enumerate(names + [f"w{i}" for i in range(5, VOCAB)])}
-    return PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel(vocab, unk_token="[UNK]")), pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]",
-                                   mask_token="[MASK]")
+    return PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer(models.WordLevel(vocab, unk_token="[UNK]")),
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+    )
 
 
 def rows(n, seed, pad):
@@ -61,11 +85,21 @@ def rows(n, seed, pad):
         tokens[1] = int(ids[1]) % 5
         start = int(torch.randint(0, length, (), generator=g))
         types = torch.zeros(length, dtype=torch.long)
-        types[length // 2:] = 1
+        types[length // 2 :] = 1
         special = torch.zeros(length, dtype=torch.long)
         special[0] = special[-1] = 1
-        out.append(dict(ids=ids, types=types, special=special, tokens=tokens, label=int(ids[1]) % 3, start=start, end=int(torch.randint(start, length, (), generator=g)),
-                        words=torch.where(torch.rand(length, generator=g) < 0.3, ids, torch.tensor(-100))))
+        out.append(
+            dict(
+                ids=ids,
+                types=types,
+                special=special,
+                tokens=tokens,
+                label=int(ids[1]) % 3,
+                start=start,
+                end=int(torch.randint(start, length, (), generator=g)),
+                words=torch.where(torch.rand(length, generator=g) < 0.3, ids, torch.tensor(-100)),
+            )
+        )
     return out
 
 
@@ -113,7 +147,15 @@ for prefix, (sizes, pad, typed) in ENCODERS.items():
             return cls(config())
 
         model = make()
-        case = dict(name=name, pad=pad, typed=typed, head=head, generator=state(), parameters=[n for n, _ in model.named_parameters()], initial={n: sha([p]) for n, p in model.named_parameters()})
+        case = dict(
+            name=name,
+            pad=pad,
+            typed=typed,
+            head=head,
+            generator=state(),
+            parameters=[n for n, _ in model.named_parameters()],
+            initial={n: sha([p]) for n, p in model.named_parameters()},
+        )
         with tempfile.TemporaryDirectory() as folder:
             model.save_pretrained(folder)
             case["config"] = json.load(open(os.path.join(folder, "config.json")))
@@ -124,7 +166,11 @@ for prefix, (sizes, pad, typed) in ENCODERS.items():
             for f, r in zip(batch, data[pad]):
                 del f["special_tokens_mask"]
                 f["labels"] = r["words"].tolist()
-        inputs = DataCollatorForTokenClassification(tokenizer(pad))(batch) if head in ("TokenClassification", "MaskedLM") else DataCollatorWithPadding(tokenizer(pad))(batch)
+        inputs = (
+            DataCollatorForTokenClassification(tokenizer(pad))(batch)
+            if head in ("TokenClassification", "MaskedLM")
+            else DataCollatorWithPadding(tokenizer(pad))(batch)
+        )
         model.train()
         torch.manual_seed(7)
         out = model(**inputs)
@@ -149,9 +195,23 @@ for prefix, (sizes, pad, typed) in ENCODERS.items():
             case["fine_generator"] = state()
 
         model = make()
-        args = TrainingArguments(output_dir="/tmp/unused", report_to=[], use_cpu=True, max_steps=20, per_device_train_batch_size=4, learning_rate=1e-3, logging_steps=1, save_strategy="no",
-                                 disable_tqdm=True)
-        t = Trainer(model=model, args=args, train_dataset=[features(r, head, typed) for r in data[pad]], data_collator=collator(head, tokenizer(pad)))
+        args = TrainingArguments(
+            output_dir="/tmp/unused",
+            report_to=[],
+            use_cpu=True,
+            max_steps=20,
+            per_device_train_batch_size=4,
+            learning_rate=1e-3,
+            logging_steps=1,
+            save_strategy="no",
+            disable_tqdm=True,
+        )
+        t = Trainer(
+            model=model,
+            args=args,
+            train_dataset=[features(r, head, typed) for r in data[pad]],
+            data_collator=collator(head, tokenizer(pad)),
+        )
         t.train()
         log = [r for r in t.state.log_history if "loss" in r]
         case["losses"] = [r["loss"].hex() for r in log]
@@ -160,7 +220,11 @@ for prefix, (sizes, pad, typed) in ENCODERS.items():
         case["final_generator"] = state()
         cases.append(case)
 
-save_file({k: v.contiguous() for k, v in tensors.items()}, os.path.join(here, "auto.safetensors"), metadata={"made with": f"torch {torch.__version__}, transformers {transformers.__version__}"})  # one, since their order is not fixed
+save_file(
+    {k: v.contiguous() for k, v in tensors.items()},
+    os.path.join(here, "auto.safetensors"),
+    metadata={"made with": f"torch {torch.__version__}, transformers {transformers.__version__}"},
+)  # one, since their order is not fixed
 with open(os.path.join(here, "auto.json"), "w") as f:
     json.dump({"cases": cases}, f, indent=0)
     f.write("\n")

@@ -1,7 +1,9 @@
 """Golden values from Hezar's CRNNImage2Text: python crnn.py writes crnn.safetensors and crnn.json beside it.
 
-Needs hezar 1.0.0 and torch 2.11.0. The weights are not stored: seed 7 makes them, and their sha256 says whether ours are the same.
+Needs hezar 1.0.0 and torch 2.11.0. The weights are not stored: seed 7 makes them, and their sha256 says whether ours
+are the same.
 """
+
 import hashlib
 import json
 import os
@@ -42,20 +44,55 @@ with torch.no_grad():
     eval_out = model(x)["logits"]
     read = model.post_process(model.generate(x), return_scores=True)
 tensors = {}
-for height, width in ((32, 67), (32, 126), (32, 5), (40, 64), (17, 30)):  # the last rows and columns that poolings leave over are not seen
+for height, width in (
+    (32, 67),
+    (32, 126),
+    (32, 5),
+    (40, 64),
+    (17, 30),
+):  # the last rows and columns that poolings leave over are not seen
     torch.manual_seed(7)
-    odd = CRNNImage2Text(CRNNImage2TextConfig(id2label=dict(enumerate(CHARSET)), map2seq_in_dim=512 * (height // 16), rnn_dim=24))
+    odd = CRNNImage2Text(
+        CRNNImage2TextConfig(id2label=dict(enumerate(CHARSET)), map2seq_in_dim=512 * (height // 16), rnn_dim=24)
+    )
     i = torch.arange(2 * height * width)
     pictures = (((i * 2654435761 % 2**32) >> 8).float() / 2**23 - 1).reshape(2, 1, height, width)
     odd_logits = odd(pictures)["logits"]
     odd_loss = odd.compute_loss(odd_logits, torch.tensor([[1], [3]]))
     odd_loss.backward()
-    tensors |= {f"{height}x{width}.logits": odd_logits.detach().contiguous(), f"{height}x{width}.loss": odd_loss.detach(),
-                f"{height}x{width}.grad": odd.classifier.bias.grad}
-save_file(tensors | {"x": x, "labels": labels, "logits": out.detach().contiguous(), "eval_logits": eval_out.contiguous(), "loss": loss.detach(),
-           "grad.classifier.bias": grads["classifier.bias"], "grad.cnn.0.conv.weight": grads["cnn.0.conv.weight"],
-           "running_mean": dict(model.named_buffers())["cnn.7.bn.running_mean"]}, "crnn.safetensors", metadata={"torch": torch.__version__, "hezar": "1.0.0"})
-json.dump({"charset": CHARSET, "parameters": list(initial), "initial_sha256": initial, "generator_sha256": after_init,
-           "state_dict": list(model.state_dict()), "without_gradient": [n for n, p in model.named_parameters() if p.grad is None],
-           "grad_norms": {n: float(v.double().norm()) for n, v in grads.items()}, "grad_sha256": {n: sha(v) for n, v in grads.items()},
-           "texts": [r.text for r in read], "scores": [r.score for r in read]}, open("crnn.json", "w"), indent=1)
+    tensors |= {
+        f"{height}x{width}.logits": odd_logits.detach().contiguous(),
+        f"{height}x{width}.loss": odd_loss.detach(),
+        f"{height}x{width}.grad": odd.classifier.bias.grad,
+    }
+save_file(
+    tensors
+    | {
+        "x": x,
+        "labels": labels,
+        "logits": out.detach().contiguous(),
+        "eval_logits": eval_out.contiguous(),
+        "loss": loss.detach(),
+        "grad.classifier.bias": grads["classifier.bias"],
+        "grad.cnn.0.conv.weight": grads["cnn.0.conv.weight"],
+        "running_mean": dict(model.named_buffers())["cnn.7.bn.running_mean"],
+    },
+    "crnn.safetensors",
+    metadata={"torch": torch.__version__, "hezar": "1.0.0"},
+)
+json.dump(
+    {
+        "charset": CHARSET,
+        "parameters": list(initial),
+        "initial_sha256": initial,
+        "generator_sha256": after_init,
+        "state_dict": list(model.state_dict()),
+        "without_gradient": [n for n, p in model.named_parameters() if p.grad is None],
+        "grad_norms": {n: float(v.double().norm()) for n, v in grads.items()},
+        "grad_sha256": {n: sha(v) for n, v in grads.items()},
+        "texts": [r.text for r in read],
+        "scores": [r.score for r in read],
+    },
+    open("crnn.json", "w"),
+    indent=1,
+)

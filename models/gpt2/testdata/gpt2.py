@@ -1,6 +1,7 @@
 """Golden values from transformers' GPT2LMHeadModel: python gpt2.py writes gpt2.safetensors and gpt2.json beside it.
 
 Initial weights from seed 42, forward and backward passes, runs of transformers.Trainer, and what generate writes."""
+
 import json
 import os
 import pathlib
@@ -18,7 +19,15 @@ from causal import generator, parameters, rows
 from safetensors.torch import load_file
 from transformers import GPT2Config, GPT2LMHeadModel
 
-SIZES = dict(vocab_size=causal.VOCAB, n_positions=40, n_embd=32, n_layer=2, n_head=4, bos_token_id=causal.END, eos_token_id=causal.END)
+SIZES = dict(
+    vocab_size=causal.VOCAB,
+    n_positions=40,
+    n_embd=32,
+    n_layer=2,
+    n_head=4,
+    bos_token_id=causal.END,
+    eos_token_id=causal.END,
+)
 out = {"cases": [], "runs": [], "texts": []}
 
 
@@ -59,18 +68,34 @@ for attention in ("sdpa", "eager"):
 def run(name, samples, **settings):
     model = make()
     t, log = causal.run(model, samples, **settings)
-    out["runs"].append(dict(name=name, accumulation=t.args.gradient_accumulation_steps, **log, eval_loss=t.evaluate()["eval_loss"].hex(), final=parameters(model), generator=generator()))
+    out["runs"].append(
+        dict(
+            name=name,
+            accumulation=t.args.gradient_accumulation_steps,
+            **log,
+            eval_loss=t.evaluate()["eval_loss"].hex(),
+            final=parameters(model),
+            generator=generator(),
+        )
+    )
     return model
 
 
 run("texts", rows, max_steps=20)
 run("texts, windows of three", rows, max_steps=8, gradient_accumulation_steps=3)
 everything = torch.cat(rows)
-trained = run("blocks", list(everything[:len(everything) // 8 * 8].view(-1, 8)), max_steps=60)
+trained = run("blocks", list(everything[: len(everything) // 8 * 8].view(-1, 8)), max_steps=60)
 
 trained.eval()
-for settings in (dict(max_new_tokens=30), dict(), dict(max_new_tokens=30, repetition_penalty=1.7), dict(max_new_tokens=30, do_sample=True),
-                 dict(max_new_tokens=30, do_sample=True, temperature=0.7, top_k=10, top_p=0.9), dict(max_new_tokens=37, do_sample=True, top_k=0, top_p=0.8, repetition_penalty=1.2),
-                 dict(max_new_tokens=30, do_sample=True, temperature=1.3, top_k=0), dict(max_new_tokens=30, do_sample=True, top_k=61, eos_token_id=[44, 9])):
+for settings in (
+    dict(max_new_tokens=30),
+    dict(),
+    dict(max_new_tokens=30, repetition_penalty=1.7),
+    dict(max_new_tokens=30, do_sample=True),
+    dict(max_new_tokens=30, do_sample=True, temperature=0.7, top_k=10, top_p=0.9),
+    dict(max_new_tokens=37, do_sample=True, top_k=0, top_p=0.8, repetition_penalty=1.2),
+    dict(max_new_tokens=30, do_sample=True, temperature=1.3, top_k=0),
+    dict(max_new_tokens=30, do_sample=True, top_k=61, eos_token_id=[44, 9]),
+):
     out["texts"].append(dict(settings=settings, ids=causal.generate(trained, **settings), generator=generator()))
 causal.write(str(here / "gpt2"), out)

@@ -1,10 +1,13 @@
-"""What the golden files of encoders share that stand in packages of their own, for the scripts in the testdata of packages modernbert, deberta, vit and convnext, and of others, which call write.
+"""What the golden files of encoders share that stand in packages of their own, for the scripts in the testdata of
+packages modernbert, deberta, vit and convnext, and of others, which call write.
 
-For each model and head: initial weights from seed 42, forward and backward passes, a head drawn on a saved encoder, and 20 updates of transformers.Trainer. Tensors are stored by the first 8
-digits of their sha256, in the order of the parameters, but for inputs, losses and the first logits of each token.
+For each model and head: initial weights from seed 42, forward and backward passes, a head drawn on a saved encoder, and
+20 updates of transformers.Trainer. Tensors are stored by the first 8 digits of their sha256, in the order of the
+parameters, but for inputs, losses and the first logits of each token.
 
 Needs transformers 5.17.0 and torch 2.11.0.
 """
+
 import hashlib
 import json
 import os
@@ -22,14 +25,36 @@ import transformers
 from goldenfile import save_file
 from safetensors.torch import load_file
 from tokenizers import Tokenizer, models
-from transformers import DataCollatorForLanguageModeling, DataCollatorForTokenClassification, DataCollatorWithPadding, PreTrainedTokenizerFast, Trainer, TrainingArguments, default_data_collator
+from transformers import (
+    DataCollatorForLanguageModeling,
+    DataCollatorForTokenClassification,
+    DataCollatorWithPadding,
+    PreTrainedTokenizerFast,
+    Trainer,
+    TrainingArguments,
+    default_data_collator,
+)
 
 torch.set_num_threads(1)
 VOCAB, TEXTS, LONGEST = 60, 48, 14
-LABELS = {"SequenceClassification": 3, "TokenClassification": 5, "QuestionAnswering": 2, "MaskedLM": 2, "ImageClassification": 3}
+LABELS = {
+    "SequenceClassification": 3,
+    "TokenClassification": 5,
+    "QuestionAnswering": 2,
+    "MaskedLM": 2,
+    "ImageClassification": 3,
+}
 NAMES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-tok = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.WordLevel({n: i for i, n in enumerate(NAMES + [f"w{i}" for i in range(5, VOCAB)])}, unk_token="[UNK]")), pad_token="[PAD]",
-                              unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]")
+tok = PreTrainedTokenizerFast(
+    tokenizer_object=Tokenizer(
+        models.WordLevel({n: i for i, n in enumerate(NAMES + [f"w{i}" for i in range(5, VOCAB)])}, unk_token="[UNK]")
+    ),
+    pad_token="[PAD]",
+    unk_token="[UNK]",
+    cls_token="[CLS]",
+    sep_token="[SEP]",
+    mask_token="[MASK]",
+)
 
 
 def sha(t):
@@ -58,14 +83,26 @@ def rows():
         tokens[1] = int(ids[1]) % 5
         start = int(torch.randint(0, length, (), generator=g))
         types = torch.zeros(length, dtype=torch.long)
-        types[length // 2:] = 1
-        out.append(dict(ids=ids, types=types, tokens=tokens, label=int(ids[1]) % 3, start=start, end=int(torch.randint(start, length, (), generator=g)),
-                        words=torch.where(torch.rand(length, generator=g) < 0.3, ids, torch.tensor(-100))))
+        types[length // 2 :] = 1
+        out.append(
+            dict(
+                ids=ids,
+                types=types,
+                tokens=tokens,
+                label=int(ids[1]) % 3,
+                start=start,
+                end=int(torch.randint(start, length, (), generator=g)),
+                words=torch.where(torch.rand(length, generator=g) < 0.3, ids, torch.tensor(-100)),
+            )
+        )
     return out
 
 
 data = rows()
-tensors = {k: torch.stack([torch.nn.functional.pad(r[k], (0, LONGEST - len(r[k]))) for r in data]) for k in ("ids", "types", "tokens", "words")}
+tensors = {
+    k: torch.stack([torch.nn.functional.pad(r[k], (0, LONGEST - len(r[k]))) for r in data])
+    for k in ("ids", "types", "tokens", "words")
+}
 tensors["numbers"] = torch.tensor([[len(r["ids"]), r["label"], r["start"], r["end"]] for r in data])
 
 
@@ -105,8 +142,15 @@ def collator(head, masking=True):
 
 
 # The names of ViT's and DeiT's weights in files, which transformers 5 changes in memory.
-NAMES_IN_FILES = {r"\.layers\.(\d+)\.": r".encoder.layer.\1.", r"attention\.q_proj": "attention.attention.query", r"attention\.k_proj": "attention.attention.key",
-                  r"attention\.v_proj": "attention.attention.value", r"attention\.o_proj": "attention.output.dense", r"mlp\.fc1": "intermediate.dense", r"mlp\.fc2": "output.dense"}
+NAMES_IN_FILES = {
+    r"\.layers\.(\d+)\.": r".encoder.layer.\1.",
+    r"attention\.q_proj": "attention.attention.query",
+    r"attention\.k_proj": "attention.attention.key",
+    r"attention\.v_proj": "attention.attention.value",
+    r"attention\.o_proj": "attention.output.dense",
+    r"mlp\.fc1": "intermediate.dense",
+    r"mlp\.fc2": "output.dense",
+}
 
 
 def in_files(name, kind):
@@ -117,19 +161,23 @@ def in_files(name, kind):
 
 
 def pictures(channels, height, width):
-    """Pictures of bytes, of which those of a class are brighter in their own third of the rows, and of each the pixels that a model sees and the label"""
+    """Pictures of bytes, of which those of a class are brighter in their own third of the rows, and of each the pixels
+    that a model sees and the label
+    """
     g = torch.Generator().manual_seed(2)
     raw = torch.randint(0, 192, (TEXTS, channels, height, width), generator=g, dtype=torch.uint8)
     labels = torch.arange(TEXTS) % 3
     for picture, label in zip(raw, labels):
-        picture[:, label * height // 3:(label + 1) * height // 3] += 63
+        picture[:, label * height // 3 : (label + 1) * height // 3] += 63
     tensors[f"pictures.{channels}x{height}x{width}"] = raw
     return [dict(pixel_values=p.float() / 128 - 1, labels=int(label)) for p, label in zip(raw, labels)]
 
 
 def write(path, prefix, list_):
-    """Writes path.safetensors and path.json. prefix is what the classes begin with. Each of list_ is a name, settings, the heads, the cases by name, whether there is a run of Trainer and a head on a
-    saved encoder, and what its classes begin with instead of prefix"""
+    """Writes path.safetensors and path.json. prefix is what the classes begin with. Each of list_ is a name, settings,
+    the heads, the cases by name, whether there is a run of Trainer and a head on a saved encoder, and what its
+    classes begin with instead of prefix
+    """
     out = []
     if "ImageClassification" in list_[0][2]:
         tensors.clear()
@@ -144,11 +192,22 @@ def write(path, prefix, list_):
 
             def make(attention=None, dtype=torch.float32):
                 torch.manual_seed(42)
-                config = getattr(transformers, kind + "Config")(**({} if seen else dict(vocab_size=VOCAB)), num_labels=LABELS[head], **settings)
+                config = getattr(transformers, kind + "Config")(
+                    **({} if seen else dict(vocab_size=VOCAB)), num_labels=LABELS[head], **settings
+                )
                 return cls._from_config(config, attn_implementation=attention, dtype=dtype)
 
             model = make()
-            entry = dict(name=f"{label}, {head}", architecture=cls.__name__, head=head, typed=typed, generator=state(), parameters=[in_files(n, kind) for n, _ in model.named_parameters()], initial=hashes(model), cases=[])
+            entry = dict(
+                name=f"{label}, {head}",
+                architecture=cls.__name__,
+                head=head,
+                typed=typed,
+                generator=state(),
+                parameters=[in_files(n, kind) for n, _ in model.named_parameters()],
+                initial=hashes(model),
+                cases=[],
+            )
             if seen and "image_size" not in settings:
                 entry["size"] = size
             with tempfile.TemporaryDirectory() as folder:
@@ -170,7 +229,9 @@ def write(path, prefix, list_):
                     if kind in ("ViT", "DeiT"):
                         batch["interpolate_pos_encoding"] = length > 0
                 else:
-                    batch = collator(head, masking=False)([features(resized(r, length) if length else r, head, typed, words=True) for r in data[:4]])
+                    batch = collator(head, masking=False)(
+                        [features(resized(r, length) if length else r, head, typed, words=True) for r in data[:4]]
+                    )
                 torch.manual_seed(7)
                 with torch.autocast("cpu", dtype=torch.bfloat16, enabled=how.get("bf16", False)):
                     result = model(**batch)
@@ -180,9 +241,26 @@ def write(path, prefix, list_):
                 with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16, enabled=how.get("bf16", False)):
                     evaluated = logits(model(**batch))
                 key = f"{entry['name']}, {name}"
-                tensors.update({key + ".logits": logits(result).detach()[..., :5].clone(), key + ".eval": evaluated[..., :5].clone(), key + ".loss": result.loss.detach()})
-                entry["cases"].append(dict(dict(name=name, generator=after, logits=sha(logits(result)), eval=sha(evaluated), grads=hashes(model, lambda p: p.grad),
-                                                norms=[float(f"{p.grad.double().norm():.4g}") for p in model.parameters()]), **how))
+                tensors.update(
+                    {
+                        key + ".logits": logits(result).detach()[..., :5].clone(),
+                        key + ".eval": evaluated[..., :5].clone(),
+                        key + ".loss": result.loss.detach(),
+                    }
+                )
+                entry["cases"].append(
+                    dict(
+                        dict(
+                            name=name,
+                            generator=after,
+                            logits=sha(logits(result)),
+                            eval=sha(evaluated),
+                            grads=hashes(model, lambda p: p.grad),
+                            norms=[float(f"{p.grad.double().norm():.4g}") for p in model.parameters()],
+                        ),
+                        **how,
+                    )
+                )
                 if buffers and seen:
                     entry["cases"][-1]["buffers"] = buffers
             if whole and getattr(model.config, "legacy", True):  # else from_pretrained of transformers 5.17 fails
@@ -190,20 +268,44 @@ def write(path, prefix, list_):
                 with tempfile.TemporaryDirectory() as folder:
                     encoder.save_pretrained(folder)
                     torch.manual_seed(5)
-                    entry.update(fine=hashes(cls.from_pretrained(folder, num_labels=LABELS[head])), fine_generator=state())
+                    entry.update(
+                        fine=hashes(cls.from_pretrained(folder, num_labels=LABELS[head])), fine_generator=state()
+                    )
             if whole:
                 model = make()
-                args = TrainingArguments(output_dir="/tmp/unused", report_to=[], use_cpu=True, max_steps=20, per_device_train_batch_size=4, learning_rate=1e-3, logging_steps=1, save_strategy="no",
-                                         disable_tqdm=True)
-                t = Trainer(model=model, args=args, train_dataset=pictures(*size) if seen else [features(r, head, typed) for r in data],
-                            data_collator=default_data_collator if seen else collator(head))
+                args = TrainingArguments(
+                    output_dir="/tmp/unused",
+                    report_to=[],
+                    use_cpu=True,
+                    max_steps=20,
+                    per_device_train_batch_size=4,
+                    learning_rate=1e-3,
+                    logging_steps=1,
+                    save_strategy="no",
+                    disable_tqdm=True,
+                )
+                t = Trainer(
+                    model=model,
+                    args=args,
+                    train_dataset=pictures(*size) if seen else [features(r, head, typed) for r in data],
+                    data_collator=default_data_collator if seen else collator(head),
+                )
                 t.train()
                 log = [r for r in t.state.log_history if "loss" in r]
-                entry.update(losses=[r["loss"].hex() for r in log], grad_norms=[float(r["grad_norm"]).hex() for r in log], final=hashes(model), final_generator=state())
+                entry.update(
+                    losses=[r["loss"].hex() for r in log],
+                    grad_norms=[float(r["grad_norm"]).hex() for r in log],
+                    final=hashes(model),
+                    final_generator=state(),
+                )
                 if seen and list(model.buffers()):
                     entry["final_buffers"] = [sha(b) for b in model.buffers()]
             out.append(entry)
-    save_file({k: v.contiguous() for k, v in tensors.items()}, path + ".safetensors", metadata={"made with": f"torch {torch.__version__}, transformers {transformers.__version__}"})
+    save_file(
+        {k: v.contiguous() for k, v in tensors.items()},
+        path + ".safetensors",
+        metadata={"made with": f"torch {torch.__version__}, transformers {transformers.__version__}"},
+    )
     with open(path + ".json", "w") as f:
         json.dump({"models": out}, f)
         f.write("\n")

@@ -1,7 +1,10 @@
-"""Golden values from classifiers of transformers, for the scripts in the testdata of packages bert, roberta and distilbert, which call write.
+"""Golden values from classifiers of transformers, for the scripts in the testdata of packages bert, roberta and
+distilbert, which call write.
 
-Needs transformers 5.17.0 and torch 2.11.0. The weights are not stored: seed 42 makes them, and the first 16 digits of their sha256 tell whether ours are the same.
+Needs transformers 5.17.0 and torch 2.11.0. The weights are not stored: seed 42 makes them, and the first 16 digits of
+their sha256 tell whether ours are the same.
 """
+
 import hashlib
 import json
 import pathlib
@@ -25,7 +28,9 @@ def sha(t):
 
 
 def write(path, config, model, base, sizes, pad, typed, names):
-    """Writes path.safetensors and path.json. names maps dropout, attention, act and classifier to the names of the settings; typed: there are token types."""
+    """Writes path.safetensors and path.json. names maps dropout, attention, act and classifier to the names of the
+    settings; typed: there are token types.
+    """
     g = torch.Generator().manual_seed(3)
     ids = torch.randint(max(1, pad + 1), 50, (4, 9), generator=g)
     types = torch.randint(0, 2, (4, 9), generator=g)
@@ -33,9 +38,15 @@ def write(path, config, model, base, sizes, pad, typed, names):
     for row, length in enumerate([9, 4, 7, 1]):
         mask[row, length:] = 0
         ids[row, length:] = pad
-    tensors = {"ids": ids, "types": types, "mask": mask, "labels.single": torch.tensor([2, 0, 1, 1]),
-               "labels.regression": torch.randn(4, generator=g), "labels.regression3": torch.randn(4, 3, generator=g),
-               "labels.multi": (torch.rand(4, 3, generator=g) > 0.5).float()}
+    tensors = {
+        "ids": ids,
+        "types": types,
+        "mask": mask,
+        "labels.single": torch.tensor([2, 0, 1, 1]),
+        "labels.regression": torch.randn(4, generator=g),
+        "labels.regression3": torch.randn(4, 3, generator=g),
+        "labels.multi": (torch.rand(4, 3, generator=g) > 0.5).float(),
+    }
     cases = []
 
     def make(attention="sdpa", **settings):
@@ -43,8 +54,21 @@ def write(path, config, model, base, sizes, pad, typed, names):
         made = model._from_config(config(**sizes, **settings), attn_implementation=attention)
         return made, sha(torch.get_rng_state())
 
-    def case(name, attention="sdpa", masked=True, full=False, types_given=typed, dropout=0.1, problem=SINGLE, labels="single", num_labels=3, bf16=False, checkpointing=False, act="gelu",
-             classifier_dropout=None):
+    def case(
+        name,
+        attention="sdpa",
+        masked=True,
+        full=False,
+        types_given=typed,
+        dropout=0.1,
+        problem=SINGLE,
+        labels="single",
+        num_labels=3,
+        bf16=False,
+        checkpointing=False,
+        act="gelu",
+        classifier_dropout=None,
+    ):
         settings = {names["dropout"]: dropout, names["attention"]: dropout, names["act"]: act}
         if classifier_dropout is not None:
             settings[names["classifier"]] = classifier_dropout
@@ -66,10 +90,26 @@ def write(path, config, model, base, sizes, pad, typed, names):
         tensors[name + ".logits"] = out.logits.detach().contiguous()
         tensors[name + ".loss"] = out.loss.detach()
         tensors[name + ".eval"] = evaluated.contiguous()
-        cases.append(dict(name=name, attention=attention, masked=masked, full=full, typed=types_given, dropout=dropout, problem=problem, labels=labels, num_labels=num_labels, bf16=bf16,
-                          checkpointing=checkpointing, act=act, classifier_dropout=classifier_dropout, generator=after,
-                          grads={n: sha(p.grad) for n, p in made.named_parameters()},
-                          norms={n: float(f"{p.grad.double().norm():.6g}") for n, p in made.named_parameters()}))
+        cases.append(
+            dict(
+                name=name,
+                attention=attention,
+                masked=masked,
+                full=full,
+                typed=types_given,
+                dropout=dropout,
+                problem=problem,
+                labels=labels,
+                num_labels=num_labels,
+                bf16=bf16,
+                checkpointing=checkpointing,
+                act=act,
+                classifier_dropout=classifier_dropout,
+                generator=after,
+                grads={n: sha(p.grad) for n, p in made.named_parameters()},
+                norms={n: float(f"{p.grad.double().norm():.6g}") for n, p in made.named_parameters()},
+            )
+        )
 
     case("sdpa")
     case("eager", attention="eager")
@@ -107,9 +147,25 @@ def write(path, config, model, base, sizes, pad, typed, names):
         torch.manual_seed(5)
         fine = model.from_pretrained(folder, num_labels=3)
         fine_generator = sha(torch.get_rng_state())
-    save_file({k: v.contiguous() for k, v in tensors.items()}, path + ".safetensors", metadata={"torch": torch.__version__, "transformers": transformers.__version__})
+    save_file(
+        {k: v.contiguous() for k, v in tensors.items()},
+        path + ".safetensors",
+        metadata={"torch": torch.__version__, "transformers": transformers.__version__},
+    )
     with open(path + ".json", "w") as f:
-        json.dump({"cases": cases, "generator": generator, "base_generator": base_generator, "fine_generator": fine_generator,
-                   "parameters": [n for n, _ in classifier.named_parameters()], "state_dict": list(classifier.state_dict()), "initial": {n: sha(p) for n, p in classifier.named_parameters()},
-                   "base": {n: sha(p) for n, p in encoder.named_parameters()}, "fine": {n: sha(p) for n, p in fine.named_parameters()}}, f, indent=0)
+        json.dump(
+            {
+                "cases": cases,
+                "generator": generator,
+                "base_generator": base_generator,
+                "fine_generator": fine_generator,
+                "parameters": [n for n, _ in classifier.named_parameters()],
+                "state_dict": list(classifier.state_dict()),
+                "initial": {n: sha(p) for n, p in classifier.named_parameters()},
+                "base": {n: sha(p) for n, p in encoder.named_parameters()},
+                "fine": {n: sha(p) for n, p in fine.named_parameters()},
+            },
+            f,
+            indent=0,
+        )
         f.write("\n")

@@ -1,4 +1,5 @@
 """What the scripts here share: a parameter group to schedule, and the form of a golden file."""
+
 import json, pathlib
 import torch
 
@@ -19,6 +20,12 @@ def write(name, versions, cases, metrics=None):
     GOLDEN.mkdir(exist_ok=True)
     lines = ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases)
     versions = ", ".join(f"{m.__name__} {m.__version__}" for m in versions)
-    shared = "" if metrics is None else '"metrics":' + json.dumps({t: [float(m).hex() for m in ms] for t, ms in metrics.items()}, separators=(",", ":")) + ",\n"
+    shared = (
+        ""
+        if metrics is None
+        else '"metrics":'
+        + json.dumps({t: [float(m).hex() for m in ms] for t, ms in metrics.items()}, separators=(",", ":"))
+        + ",\n"
+    )
     (GOLDEN / f"{name}.json").write_text(f'{{"versions":"{versions}",{shared}"cases":[\n{lines}\n]}}\n')
     print(f"{name}: {len(cases)} cases")

@@ -1,4 +1,5 @@
 """Workload checkpoint: save and load a BERT-base-sized training state (weights and AdamW state)."""
+
 import contextlib
 import os
 import shutil
@@ -65,9 +66,18 @@ m1, o1, s1 = state(None)
 m2, o2, s2 = state(99)  # loaded into: other weights, so that the check says something
 
 if a.impl in ("raw", "raw_tuned"):
+
     def save(d):
-        torch.save({"model": m1.state_dict(), "optimizer": o1.state_dict(), "scheduler": s1.state_dict(), "step": 1,
-                    "rng": torch.get_rng_state()}, d / "checkpoint.pt")
+        torch.save(
+            {
+                "model": m1.state_dict(),
+                "optimizer": o1.state_dict(),
+                "scheduler": s1.state_dict(),
+                "step": 1,
+                "rng": torch.get_rng_state(),
+            },
+            d / "checkpoint.pt",
+        )
 
     def load(d):
         k = {"mmap": True} if a.impl == "raw_tuned" else {}
@@ -79,6 +89,7 @@ if a.impl in ("raw", "raw_tuned"):
 elif a.impl == "safetensors":
     from safetensors import safe_open
     from safetensors.torch import save_file
+
     names = {q: n for n, q in m1.named_parameters()}
 
     def save(d):
@@ -98,6 +109,7 @@ elif a.impl == "safetensors":
                         v.copy_(f.get_tensor(f"{n}.{k}"))
 else:
     from transformers import Trainer, TrainingArguments
+
     tmp = tempfile.TemporaryDirectory()
 
     class Empty:
@@ -108,7 +120,12 @@ else:
             return {}
 
     def trainer(m, o, s):
-        t = Trainer(model=m, args=TrainingArguments(output_dir=tmp.name, report_to=[], use_cpu=not gpu), train_dataset=Empty(), optimizers=(o, s))
+        t = Trainer(
+            model=m,
+            args=TrainingArguments(output_dir=tmp.name, report_to=[], use_cpu=not gpu),
+            train_dataset=Empty(),
+            optimizers=(o, s),
+        )
         t.state.global_step = 1
         t.model_wrapped = m
         return t
@@ -125,6 +142,7 @@ else:
         t2._load_from_checkpoint(c)
         t2._load_optimizer_and_scheduler(c)
         t2._load_rng_state(c)
+
 
 want = checksum(m1, o1)
 other = checksum(m2, o2)
@@ -158,6 +176,21 @@ if not abs(got - want) <= 1e-9 * want:
 params = sum(q.numel() for q in m1.parameters())
 # Now and then a round waits for a disk that writes what the rounds before have left.
 save_s, load_s = (sorted(times)[len(times) // 2] for times in (saves, loads))
-C.result("checkpoint", a.impl, rounds, rounds * (save_s + load_s), rounds, first, round(want, 3), round(got, 3), torch.get_num_threads(),
-         save_s=round(save_s, 4), load_s=round(load_s, 4), mb=round(size / 2**20, 1), params=params,
-         fsync=a.fsync, drop_cache=a.drop_cache, device=a.device)
+C.result(
+    "checkpoint",
+    a.impl,
+    rounds,
+    rounds * (save_s + load_s),
+    rounds,
+    first,
+    round(want, 3),
+    round(got, 3),
+    torch.get_num_threads(),
+    save_s=round(save_s, 4),
+    load_s=round(load_s, 4),
+    mb=round(size / 2**20, 1),
+    params=params,
+    fsync=a.fsync,
+    drop_cache=a.drop_cache,
+    device=a.device,
+)

@@ -2,6 +2,7 @@
 
 Nothing here imports transformers, accelerate or hezar at module level, so that the plain programs pay only for torch.
 """
+
 import argparse
 import collections
 import dataclasses
@@ -36,39 +37,64 @@ PROCESS_START = process_start()
 @dataclasses.dataclass(frozen=True)
 class Spec:
     """One training workload: the same sizes as internal/bench."""
+
     name: str
-    kind: str                 # mlp | crnn | bert
-    batch: int                # samples per micro-batch
-    steps: int                # measured updates
-    warmup: int               # updates before them
+    kind: str  # mlp | crnn | bert
+    batch: int  # samples per micro-batch
+    steps: int  # measured updates
+    warmup: int  # updates before them
     lr: float = 1e-3
-    clip: float = 0.0         # 0 = no clipping
-    linear: bool = False      # linear decay to 0 over warmup+steps updates, no warm-up
+    clip: float = 0.0  # 0 = no clipping
+    linear: bool = False  # linear decay to 0 over warmup+steps updates, no warm-up
     accum: int = 1
-    log_every: int = 0        # 0 = no log records
+    log_every: int = 0  # 0 = no log records
     dropout: float = 0.0
     layers: int = 0
     hidden: int = 0
     heads: int = 0
-    fixed_len: int = 0        # 0 = pad to the longest of the batch
+    fixed_len: int = 0  # 0 = pad to the longest of the batch
     precision: str = "fp32"
     seed: int = 1234
     rss_every: int = 0
 
 
-CPU = {s.name: s for s in [
-    Spec("mlp", "mlp", 64, 1000, 100),
-    Spec("mlp_tiny", "mlp", 16, 3000, 300, hidden=32),
-    Spec("crnn", "crnn", 32, 20, 3),
-    Spec("bert_small", "bert", 32, 30, 3, lr=1e-4, clip=1.0, linear=True, dropout=0.1, layers=4, hidden=256, heads=4),
-    Spec("bert_base", "bert", 8, 5, 1, lr=5e-5, clip=1.0, linear=True, dropout=0.1, layers=12, hidden=768, heads=12, fixed_len=128),
-    Spec("accum", "mlp", 64, 300, 20, clip=1.0, linear=True, accum=4, log_every=10),
-    Spec("soak", "mlp", 64, 19500, 500, rss_every=1950),
-    Spec("startup", "mlp", 64, 1, 0),
-]}
+CPU = {
+    s.name: s
+    for s in [
+        Spec("mlp", "mlp", 64, 1000, 100),
+        Spec("mlp_tiny", "mlp", 16, 3000, 300, hidden=32),
+        Spec("crnn", "crnn", 32, 20, 3),
+        Spec(
+            "bert_small", "bert", 32, 30, 3, lr=1e-4, clip=1.0, linear=True, dropout=0.1, layers=4, hidden=256, heads=4
+        ),
+        Spec(
+            "bert_base",
+            "bert",
+            8,
+            5,
+            1,
+            lr=5e-5,
+            clip=1.0,
+            linear=True,
+            dropout=0.1,
+            layers=12,
+            hidden=768,
+            heads=12,
+            fixed_len=128,
+        ),
+        Spec("accum", "mlp", 64, 300, 20, clip=1.0, linear=True, accum=4, log_every=10),
+        Spec("soak", "mlp", 64, 19500, 500, rss_every=1950),
+        Spec("startup", "mlp", 64, 1, 0),
+    ]
+}
 GPU = dict(CPU)
-for _n, _kw in {"mlp": dict(steps=3000, warmup=300), "crnn": dict(steps=300, warmup=30), "bert_small": dict(steps=300, warmup=30),
-                "bert_base": dict(batch=32, steps=100, warmup=10, precision="bf16"), "accum": dict(steps=1000, warmup=100)}.items():
+for _n, _kw in {
+    "mlp": dict(steps=3000, warmup=300),
+    "crnn": dict(steps=300, warmup=30),
+    "bert_small": dict(steps=300, warmup=30),
+    "bert_base": dict(batch=32, steps=100, warmup=10, precision="bf16"),
+    "accum": dict(steps=1000, warmup=100),
+}.items():
     GPU[_n] = dataclasses.replace(CPU[_n], **_kw)
 
 
@@ -112,6 +138,7 @@ def set_threads(n):
         for k in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
             os.environ[k] = str(n)
     import torch
+
     if n:
         torch.set_num_threads(n)
     return torch
@@ -139,10 +166,21 @@ def rss_mb(field="VmRSS"):
 
 def result(workload, impl, steps, seconds, samples, first_step_s, loss_first, loss_last, threads, **extra):
     """Print the one JSON line; always the last line of stdout."""
-    line = {"workload": workload, "impl": impl, "steps": steps, "seconds": round(seconds, 6),
-            "ms_per_step": round(1e3 * seconds / steps, 6), "samples_per_s": round(samples / seconds, 3),
-            "peak_rss_mb": round(rss_mb("VmHWM"), 1), "versions": versions(), "first_step_s": round(first_step_s, 4),
-            "loss_first": loss_first, "loss_last": loss_last, "threads": threads, "anon_rss_mb": round(rss_mb("RssAnon"), 1)}
+    line = {
+        "workload": workload,
+        "impl": impl,
+        "steps": steps,
+        "seconds": round(seconds, 6),
+        "ms_per_step": round(1e3 * seconds / steps, 6),
+        "samples_per_s": round(samples / seconds, 3),
+        "peak_rss_mb": round(rss_mb("VmHWM"), 1),
+        "versions": versions(),
+        "first_step_s": round(first_step_s, 4),
+        "loss_first": loss_first,
+        "loss_last": loss_last,
+        "threads": threads,
+        "anon_rss_mb": round(rss_mb("RssAnon"), 1),
+    }
     line.update(extra)
     sys.stdout.flush()
     print(json.dumps(line), flush=True)
@@ -203,12 +241,29 @@ class Recorder:
         if self.cuda:
             extra["peak_gpu_mb"] = round(self.torch.cuda.max_memory_allocated() / 2**20, 1)
         if self.s.rss_every:
-            extra.update(rss_start_mb=round(self.rss[0], 1), rss_end_mb=round(self.rss[-1], 1),
-                         rss_growth_mb=round(self.rss[-1] - self.rss[0], 1), rss_mb=[round(x, 1) for x in self.rss])
+            extra.update(
+                rss_start_mb=round(self.rss[0], 1),
+                rss_end_mb=round(self.rss[-1], 1),
+                rss_growth_mb=round(self.rss[-1] - self.rss[0], 1),
+                rss_mb=[round(x, 1) for x in self.rss],
+            )
         secs = self.first if self.s.name == "startup" else self.t1 - self.t0
-        result(self.s.name, self.a.impl, self.s.steps, secs, self.s.steps * self.s.batch * self.s.accum, self.first,
-               round(float(self.loss0), 6), round(sum(last) / len(last), 6), self.torch.get_num_threads(),
-               batch=self.s.batch, precision=self.s.precision, dropout=self.s.dropout, device=self.a.device, **extra)
+        result(
+            self.s.name,
+            self.a.impl,
+            self.s.steps,
+            secs,
+            self.s.steps * self.s.batch * self.s.accum,
+            self.first,
+            round(float(self.loss0), 6),
+            round(sum(last) / len(last), 6),
+            self.torch.get_num_threads(),
+            batch=self.s.batch,
+            precision=self.s.precision,
+            dropout=self.s.dropout,
+            device=self.a.device,
+            **extra,
+        )
 
 
 # ------------------------------------------------------------------------------------------------ batch order
@@ -227,17 +282,18 @@ def order(torch, n, batch, batches):
         raise SystemExit(f"{n} samples do not fill one batch of {batch}")
     eps, out, e = epochs(torch, n), [], 0
     while len(out) < batches * batch:
-        out += eps[e % ORDER_EPOCHS][:per * batch]
+        out += eps[e % ORDER_EPOCHS][: per * batch]
         e += 1
-    return out[:batches * batch]
+    return out[: batches * batch]
 
 
 # ------------------------------------------------------------------------------------------------ real data
 def read_idx(path):
     import numpy as np
+
     raw = gzip.open(path).read()
     nd = raw[3]
-    dims = struct.unpack(">" + "I" * nd, raw[4:4 + 4 * nd])
+    dims = struct.unpack(">" + "I" * nd, raw[4 : 4 + 4 * nd])
     return np.frombuffer(raw, dtype=np.uint8, offset=4 + 4 * nd).reshape(dims)
 
 
@@ -263,6 +319,7 @@ def plates(torch):
     """800 plates: uint8 [800,32,128] (grey, height 32 with kept proportions, padded right with 0), int64 [800,7]."""
     import numpy as np
     from PIL import Image
+
     cs = {c: i for i, c in enumerate(plate_charset())}
     ims, labels = [], []
     for line in (DATA / "cn_plates" / "train.tsv").read_text(encoding="utf-8").splitlines()[1:]:
@@ -287,6 +344,7 @@ def vocab_file():
 
 def wordpiece():
     from tokenizers import BertWordPieceTokenizer
+
     return BertWordPieceTokenizer(str(vocab_file()), lowercase=True)
 
 
@@ -314,6 +372,7 @@ def make_mlp(torch, width=256):
 
         def forward(self, x):
             return self.fc3(torch.relu(self.fc2(torch.relu(self.fc1(x)))))
+
     return MLP()
 
 
@@ -335,8 +394,18 @@ def make_crnn(torch, classes=68):
         def __init__(self):
             super().__init__()
             self.cnn = nn.Sequential(
-                Block(1, 64), nn.MaxPool2d(2, 2), Block(64, 128), nn.MaxPool2d(2, 2), Block(128, 256), Block(256, 256),
-                nn.MaxPool2d((2, 1)), Block(256, 512, True), Block(512, 512, True), nn.MaxPool2d((2, 1)), Block(512, 512))
+                Block(1, 64),
+                nn.MaxPool2d(2, 2),
+                Block(64, 128),
+                nn.MaxPool2d(2, 2),
+                Block(128, 256),
+                Block(256, 256),
+                nn.MaxPool2d((2, 1)),
+                Block(256, 512, True),
+                Block(512, 512, True),
+                nn.MaxPool2d((2, 1)),
+                Block(512, 512),
+            )
             self.map2seq = nn.Linear(1024, 64)
             self.rnn1 = nn.LSTM(64, 256, bidirectional=True)
             self.rnn2 = nn.LSTM(512, 256, bidirectional=True)
@@ -349,6 +418,7 @@ def make_crnn(torch, classes=68):
             x, _ = self.rnn1(x)
             x, _ = self.rnn2(x)
             return torch.log_softmax(self.classifier(x), 2)
+
     return CRNN()
 
 
@@ -358,22 +428,37 @@ def ctc(torch):
     def loss(logp, labels):
         lens = torch.count_nonzero(labels, dim=1)
         return fn(logp.float(), labels[labels != 0], torch.full((logp.size(1),), logp.size(0), dtype=torch.long), lens)
+
     return loss
 
 
 def ctc_tuned(torch):
     """The same loss without a host read-back: every plate has 7 characters, so the lengths are known beforehand."""
+
     def loss(logp, labels):
         t = torch.full((logp.size(1),), logp.size(0), dtype=torch.long)
-        return torch.nn.functional.ctc_loss(logp.float(), labels, t, torch.full_like(t, labels.size(1)), blank=0, zero_infinity=True)
+        return torch.nn.functional.ctc_loss(
+            logp.float(), labels, t, torch.full_like(t, labels.size(1)), blank=0, zero_infinity=True
+        )
+
     return loss
 
 
 def bert_config(spec):
     from transformers import BertConfig
-    return BertConfig(vocab_size=30522, hidden_size=spec.hidden, num_hidden_layers=spec.layers, num_attention_heads=spec.heads,
-                      intermediate_size=4 * spec.hidden, hidden_dropout_prob=spec.dropout, attention_probs_dropout_prob=spec.dropout,
-                      max_position_embeddings=512, type_vocab_size=2, num_labels=2)
+
+    return BertConfig(
+        vocab_size=30522,
+        hidden_size=spec.hidden,
+        num_hidden_layers=spec.layers,
+        num_attention_heads=spec.heads,
+        intermediate_size=4 * spec.hidden,
+        hidden_dropout_prob=spec.dropout,
+        attention_probs_dropout_prob=spec.dropout,
+        max_position_embeddings=512,
+        type_vocab_size=2,
+        num_labels=2,
+    )
 
 
 def build_model(torch, spec, init=None):
@@ -385,20 +470,26 @@ def build_model(torch, spec, init=None):
     else:
         quiet()
         from transformers import BertForSequenceClassification
+
         m = BertForSequenceClassification(bert_config(spec))
     if init:
         from safetensors.torch import load_file
+
         m.load_state_dict(load_file(init))
     torch.manual_seed(spec.seed + 1)  # dropout stream
     return m
 
 
 def eval_model(torch, spec, init=None):
-    """bert_small for the eval workload: the fresh head answers one class only, so its bias is moved to split the dev set."""
+    """bert_small for the eval workload: the fresh head answers one class only, so its bias is moved to split the dev
+    set.
+    """
     m = build_model(torch, spec, init)
     if not init:
         with torch.no_grad():
-            m.classifier.bias[1] += 0.119534  # in a gap of the 408 logit differences: small rounding does not change an answer
+            m.classifier.bias[1] += (
+                0.119534  # in a gap of the 408 logit differences: small rounding does not change an answer
+            )
     return m
 
 
@@ -429,6 +520,7 @@ class Items:
 
 def bert_collate(torch, fixed=0):
     """Pad to the longest of the batch (or to `fixed`) with [PAD]=0."""
+
     def collate(rows):
         n = fixed or max(len(r["input_ids"]) for r in rows)
         ids = torch.zeros(len(rows), n, dtype=torch.long)
@@ -438,21 +530,38 @@ def bert_collate(torch, fixed=0):
             ids[k, :m] = torch.tensor(r["input_ids"][:m])
             typ[k, :m] = torch.tensor(r["token_type_ids"][:m])
             att[k, :m] = 1
-        return {"input_ids": ids, "token_type_ids": typ, "attention_mask": att, "labels": torch.tensor([r["labels"] for r in rows])}
+        return {
+            "input_ids": ids,
+            "token_type_ids": typ,
+            "attention_mask": att,
+            "labels": torch.tensor([r["labels"] for r in rows]),
+        }
+
     return collate
 
 
 def hf_collate(fixed=0):
     from transformers import DataCollatorWithPadding
-    return DataCollatorWithPadding(make_hf_tokenizer(), padding="max_length" if fixed else True, max_length=fixed or None)
+
+    return DataCollatorWithPadding(
+        make_hf_tokenizer(), padding="max_length" if fixed else True, max_length=fixed or None
+    )
 
 
 def make_hf_tokenizer():
     quiet()
     from transformers import PreTrainedTokenizerFast
-    return PreTrainedTokenizerFast(tokenizer_object=wordpiece()._tokenizer, unk_token="[UNK]", pad_token="[PAD]", cls_token="[CLS]",
-                                   sep_token="[SEP]", mask_token="[MASK]", model_max_length=512,
-                                   model_input_names=["input_ids", "token_type_ids", "attention_mask"])
+
+    return PreTrainedTokenizerFast(
+        tokenizer_object=wordpiece()._tokenizer,
+        unk_token="[UNK]",
+        pad_token="[PAD]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+        model_max_length=512,
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+    )
 
 
 def lr_factor(spec):

@@ -1,4 +1,5 @@
 """Workload eval: bert_small inference over the MRPC dev set, loss, accuracy and F1."""
+
 import contextlib
 import sys
 import tempfile
@@ -46,7 +47,11 @@ class Rows:
 def plain():
     """One pass; the loss is the mean over samples of their batch's mean loss."""
     ctx = torch.no_grad() if a.impl == "raw" else torch.inference_mode()
-    cast = torch.autocast(a.device.split(":")[0], dtype=torch.bfloat16) if a.precision == "bf16" else contextlib.nullcontext()
+    cast = (
+        torch.autocast(a.device.split(":")[0], dtype=torch.bfloat16)
+        if a.precision == "bf16"
+        else contextlib.nullcontext()
+    )
     logits, labels, loss = [], [], 0.0
     with ctx, cast:
         for b in loader:
@@ -70,13 +75,21 @@ def plain():
 
 if a.impl in ("hf", "hf_tuned"):
     from transformers import Trainer, TrainingArguments
+
     tmp = tempfile.TemporaryDirectory()
-    kw = dict(output_dir=tmp.name, per_device_eval_batch_size=BATCH, report_to=[], use_cpu=not gpu, bf16=a.precision == "bf16")
+    kw = dict(
+        output_dir=tmp.name, per_device_eval_batch_size=BATCH, report_to=[], use_cpu=not gpu, bf16=a.precision == "bf16"
+    )
     if a.impl == "hf_tuned":
         kw.update(disable_tqdm=True, remove_unused_columns=False, dataloader_pin_memory=gpu)
     with contextlib.redirect_stdout(sys.stderr):
-        tr = Trainer(model=model, args=TrainingArguments(**kw), eval_dataset=Rows(), data_collator=C.hf_collate(),
-                     compute_metrics=lambda e: metrics(e.predictions, e.label_ids))
+        tr = Trainer(
+            model=model,
+            args=TrainingArguments(**kw),
+            eval_dataset=Rows(),
+            data_collator=C.hf_collate(),
+            compute_metrics=lambda e: metrics(e.predictions, e.label_ids),
+        )
 
     def one():
         with contextlib.redirect_stdout(sys.stderr):
@@ -90,6 +103,7 @@ else:
         loader = list(loader)  # collate once, as the set does not change between passes
     if a.impl == "accelerate":
         from accelerate import Accelerator
+
         acc = Accelerator(cpu=not gpu, mixed_precision="bf16" if a.precision == "bf16" else None)
         model, loader = acc.prepare(model, loader)
     else:
@@ -107,5 +121,18 @@ for _ in range(passes):
 if gpu:
     torch.cuda.synchronize()
 sec = time.perf_counter() - t0
-C.result("eval", a.impl, passes * ((len(rows) + BATCH - 1) // BATCH), sec, passes * len(rows), first, round(r["loss"], 6), round(r["loss"], 6),
-         torch.get_num_threads(), accuracy=round(r["accuracy"], 6), f1=round(r["f1"], 6), precision=a.precision, device=a.device)
+C.result(
+    "eval",
+    a.impl,
+    passes * ((len(rows) + BATCH - 1) // BATCH),
+    sec,
+    passes * len(rows),
+    first,
+    round(r["loss"], 6),
+    round(r["loss"], 6),
+    torch.get_num_threads(),
+    accuracy=round(r["accuracy"], 6),
+    f1=round(r["f1"], 6),
+    precision=a.precision,
+    device=a.device,
+)

@@ -1,4 +1,5 @@
 """Workload images: decode, grey, resize to 32x128, normalise, batches of 32."""
+
 import time
 
 import common as C
@@ -12,7 +13,11 @@ import numpy as np
 
 BATCH, H, W = 32, 32, 128
 D = C.DATA
-files = sorted((D / "cn_plates" / "train").glob("*.jpg")) + sorted((D / "captcha_v2" / "train").glob("*.png")) + sorted((D / "iiit5k" / "train").glob("*.png"))
+files = (
+    sorted((D / "cn_plates" / "train").glob("*.jpg"))
+    + sorted((D / "captcha_v2" / "train").glob("*.png"))
+    + sorted((D / "iiit5k" / "train").glob("*.png"))
+)
 if a.tiny:
     files = files[::20]
 files = [str(f) for f in files]
@@ -36,7 +41,7 @@ class Files:
 
 def plain():
     for k in range(0, len(files), BATCH):
-        yield torch.from_numpy(np.stack([load(f) for f in files[k:k + BATCH]]))
+        yield torch.from_numpy(np.stack([load(f) for f in files[k : k + BATCH]]))
 
 
 if a.impl.startswith("loader"):
@@ -64,5 +69,17 @@ t0 = time.perf_counter()
 for _ in range(passes):
     mean, std = one()
 sec = time.perf_counter() - t0
-C.result("images", a.impl, passes * ((len(files) + BATCH - 1) // BATCH), sec, passes * len(files), first, round(mean, 6), round(std, 6),
-         torch.get_num_threads(), workers=n, files=len(files), first_pass_s=round(warm, 4))
+C.result(
+    "images",
+    a.impl,
+    passes * ((len(files) + BATCH - 1) // BATCH),
+    sec,
+    passes * len(files),
+    first,
+    round(mean, 6),
+    round(std, 6),
+    torch.get_num_threads(),
+    workers=n,
+    files=len(files),
+    first_pass_s=round(warm, 4),
+)

@@ -1,4 +1,5 @@
 """Workloads op_add, op_linear, op_linear_train: the cost of one tiny operation."""
+
 import time
 
 import common as C
@@ -54,11 +55,18 @@ def op_linear_train(n):
 
 
 f = globals()[a.op]
-n = a.steps or (2000 if a.tiny else {"op_add": 500000, "op_add_inplace": 500000, "op_linear": 200000, "op_linear_train": 50000}[a.op])
+n = a.steps or (
+    2000
+    if a.tiny
+    else {"op_add": 500000, "op_add_inplace": 500000, "op_linear": 200000, "op_linear_train": 50000}[a.op]
+)
 if a.op == "op_add" and tuned:
+
     def f(n):
         with torch.inference_mode():
             return op_add(n)
+
+
 first = None
 best = None
 f(max(1, n // 10))
@@ -70,4 +78,16 @@ v = f(n)
 if gpu:
     torch.cuda.synchronize()
 sec = time.perf_counter() - t0
-C.result(a.op, a.impl, n, sec, n, first, round(v, 5), round(v, 5), torch.get_num_threads(), ns_per_op=round(1e9 * sec / n, 1), device=a.device)
+C.result(
+    a.op,
+    a.impl,
+    n,
+    sec,
+    n,
+    first,
+    round(v, 5),
+    round(v, 5),
+    torch.get_num_threads(),
+    ns_per_op=round(1e9 * sec / n, 1),
+    device=a.device,
+)

@@ -1,4 +1,5 @@
 """Workload tokenize: WordPiece over real text."""
+
 import os
 import sys
 import time
@@ -13,8 +14,16 @@ n = 1 if one else a.threads or len(os.sched_getaffinity(0))
 os.environ["TOKENIZERS_PARALLELISM"] = "false" if one else "true"
 os.environ["RAYON_NUM_THREADS"] = str(n)
 C.quiet()
-texts = [line.split("\t")[0] for line in (C.DATA / "sst2" / "train.tsv").read_text(encoding="utf-8").split("\n")[1:] if line.strip()]
-texts += [line.split("\t")[0] for line in (C.DATA / "ag_news" / "sample10k.tsv").read_text(encoding="utf-8").split("\n") if line.strip()]
+texts = [
+    line.split("\t")[0]
+    for line in (C.DATA / "sst2" / "train.tsv").read_text(encoding="utf-8").split("\n")[1:]
+    if line.strip()
+]
+texts += [
+    line.split("\t")[0]
+    for line in (C.DATA / "ag_news" / "sample10k.tsv").read_text(encoding="utf-8").split("\n")
+    if line.strip()
+]
 if a.tiny:
     texts = texts[:3000]
 if a.impl.startswith("hf"):
@@ -35,16 +44,27 @@ def total(outs):
     return sum(len(i) for i in outs), sum(map(sum, outs))
 
 
-call(texts[:a.batch])  # warm-up
+call(texts[: a.batch])  # warm-up
 first = time.time() - C.PROCESS_START
 tokens = check = 0
 sec = 0.0
 for k in range(0, len(texts), a.batch):
     t0 = time.perf_counter()
-    out = call(texts[k:k + a.batch])
+    out = call(texts[k : k + a.batch])
     sec += time.perf_counter() - t0
     x, y = total(out)  # not timed
     tokens, check = tokens + x, check + y
 print(f"{len(texts)} texts, {tokens} tokens", file=sys.stderr)
-C.result("tokenize", a.impl, (len(texts) + a.batch - 1) // a.batch, sec, len(texts), first, tokens, check % 1000000007, n,
-         tokens_per_s=round(tokens / sec), batch=a.batch)
+C.result(
+    "tokenize",
+    a.impl,
+    (len(texts) + a.batch - 1) // a.batch,
+    sec,
+    len(texts),
+    first,
+    tokens,
+    check % 1000000007,
+    n,
+    tokens_per_s=round(tokens / sec),
+    batch=a.batch,
+)

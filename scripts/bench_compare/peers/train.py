@@ -1,4 +1,5 @@
 """The training workloads of internal/bench in Python: raw, raw_tuned, compile, accelerate, hf, hf_tuned, hezar."""
+
 import contextlib
 import os
 import shutil
@@ -13,13 +14,29 @@ IMPLS = ["raw", "raw_tuned", "compile", "accelerate", "hf", "hf_tuned", "hezar"]
 def main():
     p = C.train_parser("mlp", IMPLS)
     a = p.parse_args()
-    spec = C.spec_for(a.workload, a.device, a.tiny, batch=a.batch, steps=a.steps, warmup=a.warmup, precision=a.precision, dropout=a.dropout)
+    spec = C.spec_for(
+        a.workload,
+        a.device,
+        a.tiny,
+        batch=a.batch,
+        steps=a.steps,
+        warmup=a.warmup,
+        precision=a.precision,
+        dropout=a.dropout,
+    )
     C.quiet()
     torch = C.set_threads(a.threads)
     if a.device.startswith("cuda") and not torch.cuda.is_available():
         C.skip(a.workload, a.impl, "no CUDA device")
-    {"raw": raw, "raw_tuned": raw_tuned, "compile": raw_tuned, "accelerate": accelerate, "hf": hf, "hf_tuned": hf,
-     "hezar": hezar}[a.impl](torch, spec, a)
+    {
+        "raw": raw,
+        "raw_tuned": raw_tuned,
+        "compile": raw_tuned,
+        "accelerate": accelerate,
+        "hf": hf,
+        "hf_tuned": hf,
+        "hezar": hezar,
+    }[a.impl](torch, spec, a)
 
 
 def bert_loss(model, batch):
@@ -62,8 +79,15 @@ def to_device(batch, device):
 
 
 def finish_log(spec, n, losses, norm, lr, per_epoch):
-    C.log_line({"loss": round(losses / spec.log_every, 4), "grad_norm": float(norm), "learning_rate": lr,
-                "epoch": round(n * spec.accum / per_epoch, 4), "step": n})
+    C.log_line(
+        {
+            "loss": round(losses / spec.log_every, 4),
+            "grad_norm": float(norm),
+            "learning_rate": lr,
+            "epoch": round(n * spec.accum / per_epoch, 4),
+            "step": n,
+        }
+    )
 
 
 # ------------------------------------------------------------------------------------------------ plain PyTorch
@@ -107,15 +131,19 @@ def raw(torch, spec, a):
 
 def fast_batches(torch, spec, device):
     """What a careful user writes instead of a DataLoader when the data fit in memory: one index_select a batch."""
-    torch.empty((), dtype=torch.int64).random_()  # a DataLoader draws its base seed here: keeps the dropout stream the same
+    torch.empty(
+        (), dtype=torch.int64
+    ).random_()  # a DataLoader draws its base seed here: keeps the dropout stream the same
     if spec.kind == "bert":
         rows = C.mrpc("train")
         lens = [len(r[0]) for r in rows]
-        full = C.bert_collate(torch, spec.fixed_len or max(lens))([{"input_ids": r[0], "token_type_ids": r[1], "labels": r[2]} for r in rows])
+        full = C.bert_collate(torch, spec.fixed_len or max(lens))(
+            [{"input_ids": r[0], "token_type_ids": r[1], "labels": r[2]} for r in rows]
+        )
         full = {k: v.to(device) for k, v in full.items()}
         idx = C.order(torch, len(rows), spec.batch, need(spec))
         for k in range(0, len(idx), spec.batch):
-            sel = idx[k:k + spec.batch]
+            sel = idx[k : k + spec.batch]
             n = spec.fixed_len or max(lens[i] for i in sel)
             t = torch.tensor(sel).to(device, non_blocking=True)
             yield {key: (v[t] if key == "labels" else v[t, :n]) for key, v in full.items()}
@@ -192,7 +220,12 @@ def raw_tuned(torch, spec, a):
 def accelerate(torch, spec, a):
     """The loop of Accelerate's own examples."""
     from accelerate import Accelerator
-    acc = Accelerator(gradient_accumulation_steps=spec.accum, cpu=a.device == "cpu", mixed_precision="bf16" if spec.precision == "bf16" else None)
+
+    acc = Accelerator(
+        gradient_accumulation_steps=spec.accum,
+        cpu=a.device == "cpu",
+        mixed_precision="bf16" if spec.precision == "bf16" else None,
+    )
     model = C.build_model(torch, spec, a.init)
     opt = torch.optim.AdamW(model.parameters(), lr=spec.lr, weight_decay=0.0)
     sched = torch.optim.lr_scheduler.LambdaLR(opt, C.lr_factor(spec))
@@ -243,16 +276,19 @@ def wrap_for_hf(torch, spec, model):
         def forward(self, pixel_values, labels=None):
             logits = self.model(pixel_values)
             return {"loss": crit(logits, labels), "logits": logits}
+
     return Wrapped()
 
 
 def hf(torch, spec, a):
     """transformers.Trainer with its defaults; only reporting, checkpoints and the sample order are set.
 
-    hf_tuned: progress bar off, NaN filter off, no column filter, no pinning on the CPU, TF32 and worker processes on a GPU.
+    hf_tuned: progress bar off, NaN filter off, no column filter, no pinning on the CPU, TF32 and worker processes on a
+    GPU.
     """
     import transformers
     from transformers import Trainer, TrainerCallback, TrainingArguments
+
     tuned, gpu = a.impl == "hf_tuned", a.device.startswith("cuda")
     rec = C.Recorder(spec, a, torch)
     model = wrap_for_hf(torch, spec, C.build_model(torch, spec, a.init))
@@ -279,14 +315,27 @@ def hf(torch, spec, a):
             return loss
 
     with tempfile.TemporaryDirectory() as out:
-        kw = dict(output_dir=out, per_device_train_batch_size=spec.batch, gradient_accumulation_steps=spec.accum, learning_rate=spec.lr,
-                  lr_scheduler_type="linear" if spec.linear else "constant", max_grad_norm=spec.clip, weight_decay=0.0,
-                  max_steps=spec.warmup + spec.steps, save_strategy="no", report_to=[], use_cpu=not gpu, seed=spec.seed + 1,
-                  bf16=spec.precision == "bf16")
+        kw = dict(
+            output_dir=out,
+            per_device_train_batch_size=spec.batch,
+            gradient_accumulation_steps=spec.accum,
+            learning_rate=spec.lr,
+            lr_scheduler_type="linear" if spec.linear else "constant",
+            max_grad_norm=spec.clip,
+            weight_decay=0.0,
+            max_steps=spec.warmup + spec.steps,
+            save_strategy="no",
+            report_to=[],
+            use_cpu=not gpu,
+            seed=spec.seed + 1,
+            bf16=spec.precision == "bf16",
+        )
         if spec.log_every:
             kw["logging_steps"] = spec.log_every
         if tuned:
-            kw.update(disable_tqdm=True, logging_nan_inf_filter=False, remove_unused_columns=False, dataloader_pin_memory=gpu)
+            kw.update(
+                disable_tqdm=True, logging_nan_inf_filter=False, remove_unused_columns=False, dataloader_pin_memory=gpu
+            )
             if gpu:
                 kw.update(tf32=True)
                 if spec.kind == "bert":
@@ -294,7 +343,13 @@ def hf(torch, spec, a):
         collate = C.hf_collate(spec.fixed_len) if spec.kind == "bert" else None
         # the Trainer's log records go to stdout; keep stdout for the result line
         with contextlib.redirect_stdout(sys.stderr):
-            trainer = Fixed(model=model, args=TrainingArguments(**kw), train_dataset=data, data_collator=collate, callbacks=[Timer()])
+            trainer = Fixed(
+                model=model,
+                args=TrainingArguments(**kw),
+                train_dataset=data,
+                data_collator=collate,
+                callbacks=[Timer()],
+            )
             torch.manual_seed(spec.seed + 1)
             trainer.train()
     rec.finish(transformers=transformers.__version__)
@@ -308,6 +363,7 @@ def hezar(torch, spec, a):
         from hezar.models import CRNNImage2Text, CRNNImage2TextConfig
         from hezar.preprocessors import ImageProcessor, ImageProcessorConfig
         from hezar.trainer import Trainer, TrainerConfig
+
         model = CRNNImage2Text(CRNNImage2TextConfig(id2label=dict(enumerate(C.plate_charset())), map2seq_in_dim=1024))
         model.load_state_dict(C.build_model(torch, spec, a.init).state_dict())
         data = C.Items(torch, spec, as_dict=True)
@@ -334,10 +390,21 @@ def hezar(torch, spec, a):
                 return out
 
         with tempfile.TemporaryDirectory() as out:
-            config = TrainerConfig(output_dir=out, task="image2text", num_epochs=1, batch_size=spec.batch, optimizer="adamw",
-                                   learning_rate=spec.lr, dataloader_shuffle=False, do_evaluate=False, save_enabled=False,
-                                   save_steps=10 ** 9, use_cpu=a.device == "cpu", seed=spec.seed + 1,
-                                   mixed_precision="bf16" if spec.precision == "bf16" else None)
+            config = TrainerConfig(
+                output_dir=out,
+                task="image2text",
+                num_epochs=1,
+                batch_size=spec.batch,
+                optimizer="adamw",
+                learning_rate=spec.lr,
+                dataloader_shuffle=False,
+                do_evaluate=False,
+                save_enabled=False,
+                save_steps=10**9,
+                use_cpu=a.device == "cpu",
+                seed=spec.seed + 1,
+                mixed_precision="bf16" if spec.precision == "bf16" else None,
+            )
             trainer = Timed(model, config, InOrder(), preprocessor=ImageProcessor(ImageProcessorConfig()))
             rec.start()
             trainer.train()

@@ -1,4 +1,7 @@
-"""What an operator costs in Python: prints a line "name<TAB>nanoseconds" for each case of main.go, under the same names."""
+"""What an operator costs in Python: prints a line "name<TAB>nanoseconds" for each case of main.go, under the same
+names.
+"""
+
 import timeit
 
 import torch
@@ -7,10 +10,17 @@ import torch.nn.functional as F
 x, y, m, w, b = torch.randn(16), torch.randn(16), torch.randn(8, 32), torch.randn(32, 32), torch.randn(32)
 large, i, image, filters = torch.randn(65536), torch.arange(8), torch.randn(1, 3, 8, 8), torch.randn(4, 3, 3, 3)
 gain, shift, mean, var = torch.ones(32), torch.zeros(32), torch.zeros(32), torch.ones(32)
-logits, square, acc, foreach = torch.randn(8, 10), torch.randn(8, 8), torch.zeros(16), [torch.randn(16) for _ in range(20)]
+logits, square, acc, foreach = (
+    torch.randn(8, 10),
+    torch.randn(8, 8),
+    torch.zeros(16),
+    [torch.randn(16) for _ in range(20)],
+)
 by_name = torch.ops.aten.add.Tensor
 tx, ty = torch.randn(8, 32), torch.randn(8, 1)
-w1, b1, w2, b2 = (t.requires_grad_() for t in (torch.randn(32, 32), torch.zeros(32), torch.randn(1, 32), torch.zeros(1)))
+w1, b1, w2, b2 = (
+    t.requires_grad_() for t in (torch.randn(32, 32), torch.zeros(32), torch.randn(1, 32), torch.zeros(1))
+)
 
 
 def mlp():

@@ -1,5 +1,7 @@
-"""Writes hf_arguments.json: what transformers.HfArgumentParser makes of command lines and files, as the arguments that differ from
-their defaults, and which of them TrainingArguments refuses. Run with the transformers version that docs/training-arguments.md names."""
+"""Writes hf_arguments.json: what transformers.HfArgumentParser makes of command lines and files, as the arguments that
+differ from their defaults, and which of them TrainingArguments refuses. Run with the transformers version that
+docs/training-arguments.md names.
+"""
 
 import contextlib
 import dataclasses
@@ -29,7 +31,7 @@ LINES = [
     "--eval_strategy epoch --save_strategy epoch --load_best_model_at_end",
     "--eval_strategy steps --logging_steps 0.1",
     "--eval_strategy steps --save_strategy steps --load_best_model_at_end --eval_steps 0.2 --save_steps 0.4",
-    "--lr_scheduler_type cosine_with_min_lr --lr_scheduler_kwargs {\"min_lr\":\"1e-6\",\"num_cycles\":\"0.5\"} --warmup_steps 0.1",
+    '--lr_scheduler_type cosine_with_min_lr --lr_scheduler_kwargs {"min_lr":"1e-6","num_cycles":"0.5"} --warmup_steps 0.1',
     "--optim galore_adamw --optim_target_modules attn --optim_args rank=64,update_proj_gap=100",
     "--optim sgd --optim_args=momentum=0.9,nesterov=true",
     "--tf32 false --greater_is_better True --hub_private_repo no",
@@ -77,35 +79,72 @@ LINES = [
 ]
 DICTS = [
     {},
-    {"learning_rate": 2e-5, "num_train_epochs": 2, "do_train": True, "output_dir": "your-model", "eval_strategy": "epoch"},
-    {"optim": "galore_adamw", "optim_target_modules": ["attn", "mlp"], "optim_args": "rank=64, update_proj_gap=100, scale=0.10"},
+    {
+        "learning_rate": 2e-5,
+        "num_train_epochs": 2,
+        "do_train": True,
+        "output_dir": "your-model",
+        "eval_strategy": "epoch",
+    },
+    {
+        "optim": "galore_adamw",
+        "optim_target_modules": ["attn", "mlp"],
+        "optim_args": "rank=64, update_proj_gap=100, scale=0.10",
+    },
     {"lr_scheduler_kwargs": {"num_cycles": 2}, "lr_scheduler_type": "cosine_with_restarts", "label_names": ["labels"]},
-    {"max_grad_norm": None, "save_total_limit": None, "eval_steps": 10, "report_to": ["none"], "resume_from_checkpoint": True},
+    {
+        "max_grad_norm": None,
+        "save_total_limit": None,
+        "eval_steps": 10,
+        "report_to": ["none"],
+        "resume_from_checkpoint": True,
+    },
     {"include_num_input_tokens_seen": "non_padding", "seed": 0, "data_seed": 3},
     {"include_num_input_tokens_seen": True},
     {"evaluation_strategy": "epoch"},
     {"fp16": True, "bf16": True, "use_cpu": True},
 ]
-# files by their names, program.args beside program.py among them; what parse_args_into_dataclasses is given; the command line
+# files by their names, program.args beside program.py among them; what parse_args_into_dataclasses is given; the
+# command line
 FILES = [
     ({"program.args": "--rate 0.5 --name of-file\n--labels a b"}, {}, ""),
     ({"program.args": "--rate 0.5 --name of-file\n--labels a b"}, {}, "--name of-line --labels c"),
     ({"program.args": "--train\n--labels a"}, {}, "b --rate 2"),
-    ({"program.args": "--name \"two words\""}, {}, ""),
-    ({"program.args": "--name \"quoted\" # --train"}, {}, ""),
+    ({"program.args": '--name "two words"'}, {}, ""),
+    ({"program.args": '--name "quoted" # --train'}, {}, ""),
     ({"program.args": ""}, {}, "--rate 2"),
     ({"program.args": "--unknown 1"}, {}, "--rate 2"),
     ({"program.args": "--rate 0.5"}, {"look_for_args_file": False}, "--name x"),
     ({"program.args": "--rate 0.5", "other.args": "--rate 0.25"}, {"args_filename": "other.args"}, "--name x"),
-    ({"program.args": "--rate 0.5", "other.args": "--rate 0.25"}, {"args_filename": "other.args", "look_for_args_file": False}, ""),
+    (
+        {"program.args": "--rate 0.5", "other.args": "--rate 0.25"},
+        {"args_filename": "other.args", "look_for_args_file": False},
+        "",
+    ),
     ({"other.args": "--rate 0.25"}, {"args_file_flag": "--args_file"}, "--args_file other.args --name x"),
-    ({"program.args": "--rate 0.5 --train", "other.args": "--rate 0.25"}, {"args_file_flag": "--args_file"}, "--name x --args_file=other.args"),
-    ({"a.args": "--rate 1 --name a", "b.args": "--rate 2"}, {"args_file_flag": "--args_file"}, "--args_file a.args --args_file b.args --train"),
-    ({"a.args": "--rate 1 --name a", "b.args": "--rate 2"}, {"args_file_flag": "--args_file"}, "--args_file b.args --name c --args_file a.args"),
+    (
+        {"program.args": "--rate 0.5 --train", "other.args": "--rate 0.25"},
+        {"args_file_flag": "--args_file"},
+        "--name x --args_file=other.args",
+    ),
+    (
+        {"a.args": "--rate 1 --name a", "b.args": "--rate 2"},
+        {"args_file_flag": "--args_file"},
+        "--args_file a.args --args_file b.args --train",
+    ),
+    (
+        {"a.args": "--rate 1 --name a", "b.args": "--rate 2"},
+        {"args_file_flag": "--args_file"},
+        "--args_file b.args --name c --args_file a.args",
+    ),
     ({"a.args": "--rate 1"}, {"args_file_flag": "--args_file"}, "--args a.args --train"),
     ({"a.args": "--rate 1"}, {"args_file_flag": "--args_file"}, "--args_file"),
     ({"a.args": "--rate 1"}, {"args_file_flag": "--args_file"}, "--args_file --train"),
-    ({"a.args": "--rate 1", "b.args": "--train", "program.args": "--name p"}, {"args_filename": "b.args", "args_file_flag": "--args_file"}, "--args_file a.args"),
+    (
+        {"a.args": "--rate 1", "b.args": "--train", "program.args": "--name p"},
+        {"args_filename": "b.args", "args_file_flag": "--args_file"},
+        "--args_file a.args",
+    ),
 ]
 
 
@@ -142,7 +181,9 @@ for line in LINES:
         if rest:
             raise SystemExit
         values = {k: plain(v) for k, v in vars(namespace).items()}
-        case["values"] = {k: v for k, v in values.items() if v != usual[k] or type(v) is not type(usual[k]) and v is None}
+        case["values"] = {
+            k: v for k, v in values.items() if v != usual[k] or type(v) is not type(usual[k]) and v is None
+        }
         case["refused"] = refused(values)
     except SystemExit:
         case["unreadable"] = True
@@ -168,7 +209,9 @@ for contents, kwargs, line in FILES:
         sys.argv = [os.path.join(folder, "program.py")]
         try:
             with contextlib.redirect_stderr(io.StringIO()):
-                case["values"] = dataclasses.asdict(HfArgumentParser(Own).parse_args_into_dataclasses(line.split(), **kwargs)[0])
+                case["values"] = dataclasses.asdict(
+                    HfArgumentParser(Own).parse_args_into_dataclasses(line.split(), **kwargs)[0]
+                )
         except (SystemExit, ValueError):
             case["unreadable"] = True
     files.append(case)

@@ -1,4 +1,7 @@
-"""events.tfevents: what torch.utils.tensorboard writes for two numbers, a text and two histograms, without the first event, which has the time of the writing."""
+"""events.tfevents: what torch.utils.tensorboard writes for two numbers, a text and two histograms, without the first
+event, which has the time of the writing.
+"""
+
 import glob
 import shutil
 import tempfile
@@ -15,5 +18,5 @@ writer.add_histogram("weights", numpy.array([0.5, -0.25, 0.5, 0.0, 3.0, 1e30]), 
 writer.add_histogram("small", numpy.array([-1e-13, 0.0]), 0, walltime=1700000004.0)
 writer.close()
 raw = open(glob.glob(folder + "/*")[0], "rb").read()
-open(__file__[:-3] + ".tfevents", "wb").write(raw[int.from_bytes(raw[:8], "little") + 16:])
+open(__file__[:-3] + ".tfevents", "wb").write(raw[int.from_bytes(raw[:8], "little") + 16 :])
 shutil.rmtree(folder)

@@ -1,5 +1,7 @@
-"""Writes hf_ddp.safetensors and hf_ddp.json: runs of transformers.Trainer 5.17 on two to four processes (DistributedDataParallel over gloo) with the tagger of hf.py.
-group_test.go repeats them."""
+"""Writes hf_ddp.safetensors and hf_ddp.json: runs of transformers.Trainer 5.17 on two to four processes
+(DistributedDataParallel over gloo) with the tagger of hf.py. group_test.go repeats them.
+"""
+
 import json
 import os
 import socket
@@ -45,19 +47,27 @@ class Counting(Tagger):
         if num_items_in_batch is None:
             loss = F.cross_entropy(logits.reshape(-1, CLASSES), labels.reshape(-1))
         else:
-            loss = F.cross_entropy(logits.reshape(-1, CLASSES), labels.reshape(-1), reduction="sum") / num_items_in_batch
+            loss = (
+                F.cross_entropy(logits.reshape(-1, CLASSES), labels.reshape(-1), reduction="sum") / num_items_in_batch
+            )
         return {"loss": loss, "logits": logits}
 
 
 def rows():
     t = load_file(os.path.join(here, "hf.safetensors"))
-    return [{"row": k if k < 21 else k - 21, "input_ids": t[f"row.{k}.input_ids"], "labels": t[f"row.{k}.labels"]} for k in range(32)]
+    return [
+        {"row": k if k < 21 else k - 21, "input_ids": t[f"row.{k}.input_ids"], "labels": t[f"row.{k}.labels"]}
+        for k in range(32)
+    ]
 
 
 def collate(samples):
     width = max(len(s["input_ids"]) for s in samples)
     pad = lambda t, v: F.pad(t, (0, width - len(t)), value=v)
-    return {"input_ids": torch.stack([pad(s["input_ids"], 0) for s in samples]), "labels": torch.stack([pad(s["labels"], -100) for s in samples])}
+    return {
+        "input_ids": torch.stack([pad(s["input_ids"], 0) for s in samples]),
+        "labels": torch.stack([pad(s["labels"], -100) for s in samples]),
+    }
 
 
 class Branching(Tagger):
@@ -75,13 +85,28 @@ class Branching(Tagger):
 
 
 def run(rank, port, name, model, dropout, kwargs, world, out):
-    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    os.environ.update(
+        RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
+    )
     torch.set_num_threads(1)
     all_rows = rows()
     train, valid = all_rows[:21], all_rows[21:29]
-    a = TrainingArguments(output_dir="/tmp/unused", report_to=[], use_cpu=True, ddp_backend="gloo", num_train_epochs=2, per_device_train_batch_size=4,
-                          per_device_eval_batch_size=4, learning_rate=0.02, logging_steps=1, save_strategy="no", disable_tqdm=True,
-                          remove_unused_columns=False, label_names=["labels"], **kwargs)
+    a = TrainingArguments(
+        output_dir="/tmp/unused",
+        report_to=[],
+        use_cpu=True,
+        ddp_backend="gloo",
+        num_train_epochs=2,
+        per_device_train_batch_size=4,
+        per_device_eval_batch_size=4,
+        learning_rate=0.02,
+        logging_steps=1,
+        save_strategy="no",
+        disable_tqdm=True,
+        remove_unused_columns=False,
+        label_names=["labels"],
+        **kwargs,
+    )
     torch.manual_seed(7)
     net = model(dropout)
     tensors = {f"{name}/init/{n}": p.detach().clone() for n, p in net.named_parameters()}
@@ -102,9 +127,19 @@ def run(rank, port, name, model, dropout, kwargs, world, out):
     tensors[f"{name}/{rank}/next"] = torch.rand(4)
     save_file(tensors, f"{out}.{rank}.tensors")
     with open(f"{out}.{rank}.json", "w") as f:
-        json.dump({"name": name, "batches": batches, "losses": [r["loss"].hex() for r in log], "grad_norms": [float(r["grad_norm"]).hex() for r in log],
-                   "rates": [float(r["learning_rate"]).hex() for r in log], "eval_loss": float(m["eval_loss"]).hex(), "right": m["eval_right"],
-                   "max_steps": t.state.max_steps}, f)
+        json.dump(
+            {
+                "name": name,
+                "batches": batches,
+                "losses": [r["loss"].hex() for r in log],
+                "grad_norms": [float(r["grad_norm"]).hex() for r in log],
+                "rates": [float(r["learning_rate"]).hex() for r in log],
+                "eval_loss": float(m["eval_loss"]).hex(),
+                "right": m["eval_right"],
+                "max_steps": t.state.max_steps,
+            },
+            f,
+        )
 
 
 def free_port():
@@ -120,7 +155,13 @@ if __name__ == "__main__":
         ("accumulation and dropout", Tagger, 0.3, {"gradient_accumulation_steps": 2}, 2),
         ("counted items", Counting, 0.2, {"gradient_accumulation_steps": 2}, 2),
         ("three processes", Tagger, 0.3, {}, 3),
-        ("three processes, many buckets", Tagger, 0.3, {"ddp_bucket_cap_mb": 0.0002, "ddp_find_unused_parameters": False}, 3),
+        (
+            "three processes, many buckets",
+            Tagger,
+            0.3,
+            {"ddp_bucket_cap_mb": 0.0002, "ddp_find_unused_parameters": False},
+            3,
+        ),
         ("three processes, unused parameters", Branching, 0.0, {}, 3),
         ("four processes", Counting, 0.2, {"gradient_accumulation_steps": 2}, 4),
     ]:

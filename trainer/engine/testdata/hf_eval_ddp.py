@@ -1,5 +1,8 @@
-"""Writes hf_eval_ddp.safetensors and hf_eval_ddp.json: evaluations and predictions of transformers.Trainer 5.17 with the tagger of hf_ddp.py, on one, two and three
-processes over gloo, of sets and streams whose batches do not come out even. evalshare_test.go repeats them."""
+"""Writes hf_eval_ddp.safetensors and hf_eval_ddp.json: evaluations and predictions of transformers.Trainer 5.17 with
+the tagger of hf_ddp.py, on one, two and three processes over gloo, of sets and streams whose batches do not come out
+even. evalshare_test.go repeats them.
+"""
+
 import json
 import os
 import sys
@@ -26,11 +29,18 @@ class Stream(IterableDataset):
 
 def fixed(samples):
     pad = lambda t, v: F.pad(t, (0, WIDTH - len(t)), value=v)
-    return {"input_ids": torch.stack([pad(s["input_ids"], 0) for s in samples]), "labels": torch.stack([pad(s["labels"], -100) for s in samples])}
+    return {
+        "input_ids": torch.stack([pad(s["input_ids"], 0) for s in samples]),
+        "labels": torch.stack([pad(s["labels"], -100) for s in samples]),
+    }
 
 
 def whole(p):
-    out = {"right": float((p.predictions.argmax(-1) == p.label_ids).sum()), "rows": float(p.predictions.shape[0]), "width": float(p.predictions.shape[1])}
+    out = {
+        "right": float((p.predictions.argmax(-1) == p.label_ids).sum()),
+        "rows": float(p.predictions.shape[0]),
+        "width": float(p.predictions.shape[1]),
+    }
     if p.losses is not None:
         out["losses"] = float(p.losses.shape[0])
     if p.inputs is not None:
@@ -39,7 +49,11 @@ def whole(p):
 
 
 def chosen(p):  # after preprocess_logits_for_metrics
-    return {"right": float((p.predictions == p.label_ids).sum()), "rows": float(p.predictions.shape[0]), "sum": float(p.predictions.sum())}
+    return {
+        "right": float((p.predictions == p.label_ids).sum()),
+        "rows": float(p.predictions.shape[0]),
+        "sum": float(p.predictions.sum()),
+    }
 
 
 class Batches:
@@ -82,7 +96,9 @@ CASES = {
 
 
 def run(rank, world, port, out):
-    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
+    os.environ.update(
+        RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(world), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
+    )
     torch.set_num_threads(1)
     everything = hf_ddp.rows()
     weights = load_file(os.path.join(here, "hf_ddp.safetensors"))
@@ -100,13 +116,33 @@ def run(rank, world, port, out):
             return collate(samples)
 
         rows = [{"index": i, "input_ids": s["input_ids"], "labels": s["labels"]} for i, s in enumerate(everything[:n])]
-        train = [{"index": i, "input_ids": s["input_ids"], "labels": s["labels"]} for i, s in enumerate(everything[:21])]
-        a = TrainingArguments(output_dir="/tmp/unused", report_to=[], use_cpu=True, ddp_backend="gloo" if world > 1 else None, per_device_train_batch_size=4,
-                              per_device_eval_batch_size=4, learning_rate=0.02, logging_steps=1, save_strategy="no", disable_tqdm=True,
-                              remove_unused_columns=False, label_names=["labels"], **kwargs)
-        t = Trainer(model=net, args=a, data_collator=collated, train_dataset=train, eval_dataset=Stream(rows) if stream else rows,
-                    compute_metrics={"whole": whole, "chosen": chosen, "batches": Batches(), None: None}[metrics],
-                    preprocess_logits_for_metrics=(lambda logits, labels: logits.argmax(-1)) if metrics == "chosen" else None)
+        train = [
+            {"index": i, "input_ids": s["input_ids"], "labels": s["labels"]} for i, s in enumerate(everything[:21])
+        ]
+        a = TrainingArguments(
+            output_dir="/tmp/unused",
+            report_to=[],
+            use_cpu=True,
+            ddp_backend="gloo" if world > 1 else None,
+            per_device_train_batch_size=4,
+            per_device_eval_batch_size=4,
+            learning_rate=0.02,
+            logging_steps=1,
+            save_strategy="no",
+            disable_tqdm=True,
+            remove_unused_columns=False,
+            label_names=["labels"],
+            **kwargs,
+        )
+        t = Trainer(
+            model=net,
+            args=a,
+            data_collator=collated,
+            train_dataset=train,
+            eval_dataset=Stream(rows) if stream else rows,
+            compute_metrics={"whole": whole, "chosen": chosen, "batches": Batches(), None: None}[metrics],
+            preprocess_logits_for_metrics=(lambda logits, labels: logits.argmax(-1)) if metrics == "chosen" else None,
+        )
         if not name.startswith("training"):
             torch.manual_seed(5 + rank)
         if name.startswith("training"):
@@ -116,8 +152,14 @@ def run(rank, world, port, out):
             logs = [t.evaluate()]
         batches = list(seen)
         keep = ["right", "rows", "width", "sum", "losses", "inputs", "calls"]
-        record = {"name": name, "world": world, "batches": batches, "losses": [float(m["eval_loss"]).hex() if "eval_loss" in m else "" for m in logs],
-                  "metrics": [{k: m[f"eval_{k}"] for k in keep if f"eval_{k}" in m} for m in logs], "model_preparation_time": "eval_model_preparation_time" in logs[0]}
+        record = {
+            "name": name,
+            "world": world,
+            "batches": batches,
+            "losses": [float(m["eval_loss"]).hex() if "eval_loss" in m else "" for m in logs],
+            "metrics": [{k: m[f"eval_{k}"] for k in keep if f"eval_{k}" in m} for m in logs],
+            "model_preparation_time": "eval_model_preparation_time" in logs[0],
+        }
         tensors[f"{world}/{name}/{rank}/next"] = torch.rand(2)
         if name in ("11 rows", "21 rows", "chosen classes", "stream of 11", "stream of 21"):
             p = t.predict(Stream(rows) if stream else rows)

@@ -12,8 +12,15 @@ from hezar.preprocessors import ImageProcessor, ImageProcessorConfig, Preprocess
 letters = list("آابپتثجچهخدذرزژسشصضطظعغفقکگلمنوهی ۱۲۳۴۵۶۷۸۹۰")
 config = CRNNImage2TextConfig(id2label=dict(enumerate(["", *letters])), reverse_output_digits=True)
 model = CRNNImage2Text(config)
-model.preprocessor = PreprocessorsContainer({"image_processor": ImageProcessor(ImageProcessorConfig(
-    mean=[0.6595], std=[0.1501], rescale=1 / 255, size=(256, 64), mirror=True, gray_scale=True))})
+model.preprocessor = PreprocessorsContainer(
+    {
+        "image_processor": ImageProcessor(
+            ImageProcessorConfig(
+                mean=[0.6595], std=[0.1501], rescale=1 / 255, size=(256, 64), mirror=True, gray_scale=True
+            )
+        )
+    }
+)
 out = pathlib.Path(__file__).parent / "published"
 model.save(str(out))
 (out / "model.pt").unlink()  # 37 MB of random numbers

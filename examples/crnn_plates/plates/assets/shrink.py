@@ -4,6 +4,7 @@ python3 shrink.py FOLDER_WITH_THE_ORIGINALS
 
 The renderer needs brightness only, and its pictures are 32 pixels high: 400 x 88 grey loses nothing it could show.
 """
+
 import sys
 from pathlib import Path
 

@@ -4,6 +4,7 @@
 
 Without the judge the file stays as it is.
 """
+
 import copy
 import importlib.util
 import json
@@ -12,7 +13,9 @@ import random
 import sys
 
 here = os.path.dirname(os.path.abspath(__file__))
-judge = sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "../../../../../shared/conformance/generate/compare.py")
+judge = (
+    sys.argv[1] if len(sys.argv) > 1 else os.path.join(here, "../../../../../shared/conformance/generate/compare.py")
+)
 if not os.path.exists(judge):
     sys.exit(print("verdicts.py: no judge at", judge))
 module = importlib.util.spec_from_file_location("compare", judge)
@@ -20,15 +23,38 @@ compare = importlib.util.module_from_spec(module)
 module.loader.exec_module(compare)
 
 BASE = {
-    "env": {"torch": "2.11.0"}, "phases": [{"do": "train", "batches": 2, "updates": 2}],
-    "initial": {"weights_norm": (1.375).hex(), "weights_sha256": "ab"}, "batches": [[3, 1], [2, 0]], "micro_losses": [(0.3).hex(), "nan"],
+    "env": {"torch": "2.11.0"},
+    "phases": [{"do": "train", "batches": 2, "updates": 2}],
+    "initial": {"weights_norm": (1.375).hex(), "weights_sha256": "ab"},
+    "batches": [[3, 1], [2, 0]],
+    "micro_losses": [(0.3).hex(), "nan"],
     "param_groups": [{"weight_decay": 0.1, "params": ["a", "b"]}],
-    "updates": [{"update": k, "epoch": k / 2, "grad_norm": None, "lr": [(0.1 / k).hex()], "skipped": False, "scale": (8.0).hex(), "weights_norm": (1.25 * k).hex(),
-                 "weights_sha256": "cd"} for k in (1, 2)],
-    "log_history": [{"loss": 1.25, "step": 1, "learning_rate": 0.05, "total_flos": 3.0}, {"eval_loss": "inf", "step": 2}],
-    "events": [["on_init_end", 0, None], ["on_step_end", 1, 0.5]], "evaluations": [],
-    "checkpoints": {"written": ["checkpoint-2"], "state": {"checkpoint-2": {"epoch": 1.0, "best_metric": None, "is_local_process_zero": True}}},
-    "best": {"metric": 0.75, "step": 2}, "train_output": {"global_step": 2}, "error": None,
+    "updates": [
+        {
+            "update": k,
+            "epoch": k / 2,
+            "grad_norm": None,
+            "lr": [(0.1 / k).hex()],
+            "skipped": False,
+            "scale": (8.0).hex(),
+            "weights_norm": (1.25 * k).hex(),
+            "weights_sha256": "cd",
+        }
+        for k in (1, 2)
+    ],
+    "log_history": [
+        {"loss": 1.25, "step": 1, "learning_rate": 0.05, "total_flos": 3.0},
+        {"eval_loss": "inf", "step": 2},
+    ],
+    "events": [["on_init_end", 0, None], ["on_step_end", 1, 0.5]],
+    "evaluations": [],
+    "checkpoints": {
+        "written": ["checkpoint-2"],
+        "state": {"checkpoint-2": {"epoch": 1.0, "best_metric": None, "is_local_process_zero": True}},
+    },
+    "best": {"metric": 0.75, "step": 2},
+    "train_output": {"global_step": 2},
+    "error": None,
 }
 
 
@@ -47,7 +73,9 @@ def alter(trace, r):
     number = compare.number(v)
     if number is not None and what < 5:
         n = number * (1 + r.choice([0, 1e-16, 1e-13, 1e-9, 1e-6, 1e-3, 0.5])) + r.choice([0, 0, 1e-16, 1e-9])
-        holder[path[-1]] = n if isinstance(v, (int, float)) else n.hex() if n == n and abs(n) != float("inf") else repr(n)
+        holder[path[-1]] = (
+            n if isinstance(v, (int, float)) else n.hex() if n == n and abs(n) != float("inf") else repr(n)
+        )
     elif what == 5:
         del holder[path[-1]]
     elif what == 6:

@@ -1,6 +1,9 @@
 """Golden values from transformers' generate: python generate.py writes generate.json beside it.
 
-For each of some models with weights from seed 42: what it adds to several prompts at a time, which are padded on the left, in many ways, and with a generation_config.json."""
+For each of some models with weights from seed 42: what it adds to several prompts at a time, which are padded on the
+left, in many ways, and with a generation_config.json.
+"""
+
 import pathlib
 import sys
 
@@ -14,14 +17,48 @@ import torch
 import transformers
 from transformers import GenerationConfig
 
-SIZES = dict(vocab_size=causal.VOCAB, max_position_embeddings=64, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, intermediate_size=48, eos_token_id=causal.END, pad_token_id=0)
-GPT2 = dict(vocab_size=causal.VOCAB, n_positions=64, n_embd=32, n_layer=2, n_head=4, bos_token_id=causal.END, eos_token_id=causal.END, pad_token_id=0)
-T5 = dict(vocab_size=causal.VOCAB, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4, eos_token_id=causal.END, decoder_start_token_id=0)
+SIZES = dict(
+    vocab_size=causal.VOCAB,
+    max_position_embeddings=64,
+    hidden_size=32,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    intermediate_size=48,
+    eos_token_id=causal.END,
+    pad_token_id=0,
+)
+GPT2 = dict(
+    vocab_size=causal.VOCAB,
+    n_positions=64,
+    n_embd=32,
+    n_layer=2,
+    n_head=4,
+    bos_token_id=causal.END,
+    eos_token_id=causal.END,
+    pad_token_id=0,
+)
+T5 = dict(
+    vocab_size=causal.VOCAB,
+    d_model=32,
+    d_kv=8,
+    d_ff=48,
+    num_layers=2,
+    num_heads=4,
+    eos_token_id=causal.END,
+    decoder_start_token_id=0,
+)
 ENDS = list(range(3, 61, 4))  # so many that texts end early
 MODELS = [
-    ("gpt2", "GPT2LMHeadModel", GPT2, "sdpa"), ("gpt2 eager", "GPT2LMHeadModel", GPT2, "eager"), ("llama", "LlamaForCausalLM", SIZES, "sdpa"), ("llama eager", "LlamaForCausalLM", SIZES, "eager"),
-    ("gemma", "GemmaForCausalLM", dict(SIZES, head_dim=8), "sdpa"), ("mistral", "MistralForCausalLM", dict(SIZES, sliding_window=6), "sdpa"), ("mistral eager", "MistralForCausalLM", dict(SIZES, sliding_window=6), "eager"),
-    ("t5", "T5ForConditionalGeneration", T5, "sdpa")]
+    ("gpt2", "GPT2LMHeadModel", GPT2, "sdpa"),
+    ("gpt2 eager", "GPT2LMHeadModel", GPT2, "eager"),
+    ("llama", "LlamaForCausalLM", SIZES, "sdpa"),
+    ("llama eager", "LlamaForCausalLM", SIZES, "eager"),
+    ("gemma", "GemmaForCausalLM", dict(SIZES, head_dim=8), "sdpa"),
+    ("mistral", "MistralForCausalLM", dict(SIZES, sliding_window=6), "sdpa"),
+    ("mistral eager", "MistralForCausalLM", dict(SIZES, sliding_window=6), "eager"),
+    ("t5", "T5ForConditionalGeneration", T5, "sdpa"),
+]
 WAYS = [
     dict(max_new_tokens=16),
     dict(max_new_tokens=16, eos_token_id=ENDS),
@@ -62,7 +99,14 @@ for name, cls, config, attention in MODELS:
         torch.manual_seed(3)
         return model.generate(ids, attention_mask=given, **settings)[:, skip:].tolist()
 
-    entry = dict(name=name, architecture=cls, attention=attention, config=model.config.to_diff_dict() | dict(architectures=[cls]), ways=[write(**w) for w in WAYS], files=[])
+    entry = dict(
+        name=name,
+        architecture=cls,
+        attention=attention,
+        config=model.config.to_diff_dict() | dict(architectures=[cls]),
+        ways=[write(**w) for w in WAYS],
+        files=[],
+    )
     for f in FILES:
         if pair and "max_length" in f:
             f = dict(f, max_length=10, min_length=6)

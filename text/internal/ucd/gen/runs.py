@@ -1,4 +1,5 @@
 """The form of the tables that are embedded: see tables.go. The programs import this first: it says what they lack."""
+
 import os
 import sys
 
@@ -6,8 +7,10 @@ try:
     import regex
     import tokenizers
 except ModuleNotFoundError as missing:
-    sys.exit("text/internal/ucd/gen: %s in %s, so the tables stay as they are\n  -> make gen, which installs it under .build, "
-             "or pip install -r text/internal/ucd/gen/requirements.txt" % (missing, sys.executable))
+    sys.exit(
+        "text/internal/ucd/gen: %s in %s, so the tables stay as they are\n  -> make gen, which installs it under .build, "
+        "or pip install -r text/internal/ucd/gen/requirements.txt" % (missing, sys.executable)
+    )
 
 
 def replace(path, data):

@@ -1,8 +1,10 @@
-"""Writes zz_scripts.bin: which script the pre-tokenizer UnicodeScripts of the Hugging Face tokenizers library (PyPI tokenizers 0.23.3) takes each code
-point to be of. It tells only where one script ends and another begins, so the scripts are numbers here; 0 is that of any, which cuts nowhere.
+"""Writes zz_scripts.bin: which script the pre-tokenizer UnicodeScripts of the Hugging Face tokenizers library (PyPI
+tokenizers 0.23.3) takes each code point to be of. It tells only where one script ends and another begins, so the
+scripts are numbers here; 0 is that of any, which cuts nowhere.
 
     python gen/scripts.py # with what requirements.txt lists
 """
+
 import sys
 
 import runs
@@ -24,7 +26,7 @@ while left:
     cuts = {start for _, (start, _) in cut(text)}
     same = {i for k, i in enumerate(left) if 2 * k + 1 not in cuts}
     for i in same:
-        for c in scripted[starts[i]:starts[i + 1]]:
+        for c in scripted[starts[i] : starts[i + 1]]:
             script[c] = number
     left = [i for i in left if i not in same]
 

@@ -1,11 +1,13 @@
-"""Writes zz_runs.bin, zz_canonical.bin, zz_compatible.bin, zz_lower.bin and zz_compositions.bin: what the Hugging Face tokenizers library
-(PyPI tokenizers 0.23.3) does with every code point.
+"""Writes zz_runs.bin, zz_canonical.bin, zz_compatible.bin, zz_lower.bin and zz_compositions.bin: what the Hugging Face
+tokenizers library (PyPI tokenizers 0.23.3) does with every code point.
 
-The library mixes several versions of Unicode (its category crate has 8.0, its normalization crate 9.0, the standard library and the regular
-expression engines newer ones), so its answers are asked for, one code point at a time, and frozen here.
+The library mixes several versions of Unicode (its category crate has 8.0, its normalization crate 9.0, the standard
+library and the regular expression engines newer ones), so its answers are asked for, one code point at a time, and
+frozen here.
 
     python gen/tables.py # with what requirements.txt lists
 """
+
 import sys
 import unicodedata
 
@@ -16,8 +18,12 @@ from tokenizers import Regex, normalizers, pre_tokenizers
 POINTS = [c for c in range(0x110000) if not 0xD800 <= c <= 0xDFFF]
 HANGUL = range(0xAC00, 0xD7A4)
 
-clean = normalizers.BertNormalizer(clean_text=True, handle_chinese_chars=False, strip_accents=False, lowercase=False).normalize_str
-strip_mn = normalizers.BertNormalizer(clean_text=False, handle_chinese_chars=False, strip_accents=True, lowercase=False).normalize_str
+clean = normalizers.BertNormalizer(
+    clean_text=True, handle_chinese_chars=False, strip_accents=False, lowercase=False
+).normalize_str
+strip_mn = normalizers.BertNormalizer(
+    clean_text=False, handle_chinese_chars=False, strip_accents=True, lowercase=False
+).normalize_str
 strip_m = normalizers.StripAccents().normalize_str
 nfd, nfkd, nfc = normalizers.NFD().normalize_str, normalizers.NFKD().normalize_str, normalizers.NFC().normalize_str
 lowercase = normalizers.Lowercase().normalize_str
@@ -119,5 +125,8 @@ for name, entries in ("canonical", canonical), ("compatible", compatible), ("low
     text(name, (chr(c) + d + "\0" for c, d in sorted(entries.items())))
 text("compositions", sorted(compositions))
 count = runs.write("zz_runs.bin", lambda c: flags.get(c, 0) | category.get(c, 0) << 8 | classes.get(c, 0) << 16)
-print("decompositions %d+%d, lower %d, compositions %d, classes %d, runs %d" % (
-    len(canonical), len(compatible), len(lower), len(compositions), len(classes), count), file=sys.stderr)
+print(
+    "decompositions %d+%d, lower %d, compositions %d, classes %d, runs %d"
+    % (len(canonical), len(compatible), len(lower), len(compositions), len(classes), count),
+    file=sys.stderr,
+)
