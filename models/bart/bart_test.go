@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -94,15 +93,6 @@ func open(t *testing.T, file *golden.File, dir string, o auto.Options) *auto.Seq
 	return m
 }
 
-// samples returns the 48 pairs of texts of the golden file.
-func samples(file *golden.File) (list []seq2seq.Sample) {
-	for i, s := range modeltest.CausalRows(file) {
-		labels := torch.Values[int64](file.Tensor("target." + strconv.Itoa(i)))
-		list = append(list, seq2seq.Sample{Text: s.Text, Labels: labels})
-	}
-	return list
-}
-
 func TestSameSeedGivesTransformersWeights(t *testing.T) {
 	models, file := load(t)
 	for _, r := range models {
@@ -131,25 +121,10 @@ func TestForwardAndBackwardHaveTransformersBits(t *testing.T) {
 				if c.Half {
 					o.DType = torch.BFloat16
 				}
-				torch.Scope(func() { compare(t, c, r.fresh(t, file, o), file) })
+				torch.Scope(func() { c.ComparePair(t, r.fresh(t, file, o), file) })
 			})
 		}
 	}
-}
-
-func compare(t *testing.T, c modeltest.CausalCase, m *auto.Seq2SeqLanguageModel, file *golden.File) {
-	rows := samples(file)[:4]
-	if c.Full {
-		for i, s := range rows {
-			cut := func(ids []int64, n int) []int64 { return append(slices.Clone(ids), 1, 1, 1, 1)[:n] }
-			rows[i] = seq2seq.Sample{Text: inputs.Text{InputIDs: cut(s.InputIDs, 5)}, Labels: cut(s.Labels, 3)}
-		}
-	}
-	task := m.Task()
-	b, err := task.Collate(rows)
-	require.NoError(t, err)
-	c.Pass(t, m, file, func() engine.Outputs { return task.Predict(engine.ForwardPass{}, b) },
-		func(o engine.Outputs) torch.Tensor { return task.LossOf(engine.ForwardPass{}, o).Value })
 }
 
 // TestCheckpointingKeepsTheNumbers: as in transformers, gradients to which several layers contribute
@@ -160,7 +135,7 @@ func TestCheckpointingKeepsTheNumbers(t *testing.T) {
 		passed := func(checkpointing bool) (logits torch.Tensor, generator string, grads []torch.Named) {
 			m := r.fresh(t, file, auto.Options{})
 			m.SetGradientCheckpointing(checkpointing)
-			b, err := m.Task().Collate(samples(file)[:4])
+			b, err := m.Task().Collate(modeltest.PairRows(file)[:4])
 			require.NoError(t, err)
 			torch.ManualSeed(7)
 			logits = m.Task().Predict(engine.ForwardPass{}, b).Logits[0]
@@ -209,7 +184,7 @@ func TestRunsHaveTransformersBits(t *testing.T) {
 		t.Run(r.Name, func(t *testing.T) {
 			goldencount.Start(t, "models", r.Name+", run")
 			m := r.fresh(t, file, auto.Options{})
-			rows := samples(file)
+			rows := modeltest.PairRows(file)
 			modeltest.Train(t, m.Task(), rows, 1, r.Losses, r.GradNorms)
 			modeltest.SameWeights(t, m, r.Final)
 			torch.NoGrad(func() {
@@ -366,7 +341,7 @@ func TestAdaptersHavePeftsBits(t *testing.T) {
 			m := r.fresh(t, file, auto.Options{})
 			require.NoError(t, m.AddLoRA(lora.Config{R: 4, Dropout: 0.1, Init: lora.InitRandom}))
 			task := m.Task()
-			b, err := task.Collate(samples(file)[:4])
+			b, err := task.Collate(modeltest.PairRows(file)[:4])
 			require.NoError(t, err)
 			torch.ManualSeed(7)
 			o := task.Predict(engine.ForwardPass{}, b)
@@ -391,7 +366,7 @@ func TestAdaptersHavePeftsBits(t *testing.T) {
 func TestTextsKeepToThePositions(t *testing.T) {
 	models, file := load(t)
 	m := models[0].fresh(t, file, auto.Options{})
-	sample := samples(file)[0]
+	sample := modeltest.PairRows(file)[0]
 	task, err := seq2seq.NewTask(m, seq2seq.TaskOptions{TargetPadding: data.Padding{Multiple: 16}})
 	require.NoError(t, err)
 	sample.Labels = slices.Repeat([]int64{5}, 21)

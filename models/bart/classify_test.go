@@ -45,7 +45,7 @@ func TestClassifiersHaveTransformersBits(t *testing.T) {
 			assert.Equal(t, r.Labels, m.Head().NumLabels)
 			modeltest.SameWeights(t, m, r.Initial)
 			var texts []classify.Sample
-			for i, s := range samples(file)[:4] {
+			for i, s := range modeltest.PairRows(file)[:4] {
 				texts = append(texts, classify.Sample{InputIDs: append(s.InputIDs, end), Label: []int64{0, 1, 1, 0}[i]})
 			}
 			task := m.Task()

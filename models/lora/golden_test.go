@@ -3,9 +3,7 @@ package lora_test
 import (
 	"encoding/json"
 	"io"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -100,23 +98,7 @@ func TestSameSeedGivesTheWeightsOfPeft(t *testing.T) {
 				assert.Equal(t, r.Generator, modeltest.Generator(), "the generator has another state")
 			}
 			modeltest.SameWeights(t, m, r.Initial)
-			var trained []string
-			for _, p := range nn.Params(m) {
-				if p.Tensor.NeedsGrad() {
-					trained = append(trained, p.Name)
-				}
-			}
-			assert.Equal(t, r.Trained, trained)
-
-			_, tensors, _ := m.AdapterState()
-			saved := map[string]string{}
-			for _, s := range tensors {
-				saved[s.Name] = modeltest.Sum(s.Tensor.Bytes())
-			}
-			assert.Equal(t, slices.Sorted(maps.Keys(r.Saved)), slices.Sorted(maps.Keys(saved)))
-			if testenv.SameBits() {
-				assert.Equal(t, r.Saved, saved)
-			}
+			modeltest.SameAdapter(t, m, r.Trained, r.Saved)
 		})
 	}
 }

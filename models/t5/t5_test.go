@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -18,7 +17,6 @@ import (
 	"github.com/gotrainer/gotrainer/models/auto"
 	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/models/internal/modeltest"
-	"github.com/gotrainer/gotrainer/models/seq2seq"
 	"github.com/gotrainer/gotrainer/models/t5"
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/nn"
@@ -66,15 +64,6 @@ func (r recorded) fresh(t *testing.T, a transformer.Attention) *auto.Seq2SeqLang
 	return m
 }
 
-// samples returns the 48 pairs of texts of the golden file.
-func samples(file *golden.File) (list []seq2seq.Sample) {
-	for i, s := range modeltest.CausalRows(file) {
-		labels := torch.Values[int64](file.Tensor("target." + strconv.Itoa(i)))
-		list = append(list, seq2seq.Sample{Text: s.Text, Labels: labels})
-	}
-	return list
-}
-
 func TestSameSeedGivesTransformersWeights(t *testing.T) {
 	models, _ := load(t)
 	for _, r := range models {
@@ -99,25 +88,10 @@ func TestForwardAndBackwardHaveTransformersBits(t *testing.T) {
 		for _, c := range r.Cases {
 			t.Run(c.Name, func(t *testing.T) {
 				goldencount.Start(t, "models", c.Name)
-				torch.Scope(func() { compare(t, c, r.fresh(t, c.Attention), file) })
+				torch.Scope(func() { c.ComparePair(t, r.fresh(t, c.Attention), file) })
 			})
 		}
 	}
-}
-
-func compare(t *testing.T, c modeltest.CausalCase, m *auto.Seq2SeqLanguageModel, file *golden.File) {
-	rows := samples(file)[:4]
-	if c.Full {
-		for i, s := range rows {
-			cut := func(ids []int64, n int) []int64 { return append(slices.Clone(ids), 1, 1, 1, 1)[:n] }
-			rows[i] = seq2seq.Sample{Text: inputs.Text{InputIDs: cut(s.InputIDs, 5)}, Labels: cut(s.Labels, 3)}
-		}
-	}
-	task := m.Task()
-	b, err := task.Collate(rows)
-	require.NoError(t, err)
-	c.Pass(t, m, file, func() engine.Outputs { return task.Predict(engine.ForwardPass{}, b) },
-		func(o engine.Outputs) torch.Tensor { return task.LossOf(engine.ForwardPass{}, o).Value })
 }
 
 // TestCheckpointingKeepsTheNumbers: as in transformers, gradients to which several blocks
@@ -129,7 +103,7 @@ func TestCheckpointingKeepsTheNumbers(t *testing.T) {
 		passed := func(checkpointing bool) (logits torch.Tensor, generator string, grads []torch.Named) {
 			m := r.fresh(t, "")
 			m.SetGradientCheckpointing(checkpointing)
-			b, err := m.Task().Collate(samples(file)[:4])
+			b, err := m.Task().Collate(modeltest.PairRows(file)[:4])
 			require.NoError(t, err)
 			torch.ManualSeed(7)
 			logits = m.Task().Predict(engine.ForwardPass{}, b).Logits[0]
@@ -154,7 +128,7 @@ func TestRunsHaveTransformersBits(t *testing.T) {
 		t.Run(r.Name, func(t *testing.T) {
 			goldencount.Start(t, "models", r.Name+", run")
 			m := r.fresh(t, "")
-			rows := samples(file)
+			rows := modeltest.PairRows(file)
 			modeltest.Train(t, m.Task(), rows, 1, r.Losses, r.GradNorms)
 			modeltest.SameWeights(t, m, r.Final)
 			var texts []inputs.Text

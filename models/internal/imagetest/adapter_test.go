@@ -3,7 +3,6 @@ package imagetest_test
 import (
 	"encoding/json"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -93,22 +92,7 @@ func TestSameSeedGivesTheAdapterOfPeft(t *testing.T) {
 				assert.Equal(t, r.Generator, modeltest.Generator(), "the generator has another state")
 			}
 			modeltest.SameWeights(t, m, r.Initial)
-			var trained []string
-			for _, p := range nn.Params(m) {
-				if p.Tensor.NeedsGrad() {
-					trained = append(trained, p.Name)
-				}
-			}
-			assert.Equal(t, r.Trained, trained)
-			_, tensors, _ := m.AdapterState()
-			saved := map[string]string{}
-			for _, s := range tensors {
-				saved[s.Name] = modeltest.Sum(s.Tensor.Bytes())
-			}
-			assert.Equal(t, slices.Sorted(maps.Keys(r.Saved)), slices.Sorted(maps.Keys(saved)))
-			if testenv.SameBits() {
-				assert.Equal(t, r.Saved, saved)
-			}
+			modeltest.SameAdapter(t, m.Model, r.Trained, r.Saved)
 		})
 	}
 }
