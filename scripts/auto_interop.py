@@ -5,7 +5,7 @@
 
 transformers saves a model. Go loads it, computes logits and saves it. transformers' Auto class loads what Go saved.
 The models: eight encoders with four heads each, GPT-2 and every type of models/llama with two, T5, mT5, BART, mBART,
-ViT, DeiT, ResNet and both versions of ConvNeXt. Weights are read from model.safetensors, its shards,
+ViT, DeiT, ResNet, both versions of ConvNeXt, and CLIP with and without a classifier. Weights are read from model.safetensors, its shards,
 pytorch_model.bin and its shards.
 
 All models but ResNet make the same way with an adapter of peft on all linear layers below the head. Image models have
@@ -34,6 +34,7 @@ import torch
 import transformers
 from PIL import Image
 from safetensors.torch import load_file, save_file
+from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 from transformers.models.convnext.image_processing_pil_convnext import ConvNextImageProcessorPil
 from transformers.models.deit.image_processing_pil_deit import DeiTImageProcessorPil
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
@@ -238,10 +239,29 @@ for kind, settings in {
             "ImageClassification",
         )
     )
+CLIP = dict(hidden_size=48, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96)
+for cls, head in {
+    transformers.CLIPModel: "ZeroShotImageClassification",
+    transformers.CLIPForImageClassification: "ImageClassification",
+}.items():
+    KINDS.append(
+        (
+            transformers.CLIPConfig(
+                text_config=dict(CLIP, vocab_size=300, max_position_embeddings=40, eos_token_id=7),
+                vision_config=dict(CLIP, image_size=32, patch_size=8),
+                projection_dim=24,
+                num_labels=5 if head == "ImageClassification" else 2,
+            ),
+            cls,
+            head,
+        )
+    )
 
 
 def image_processor(config):
     """that of a model, whose pictures are cut out of larger ones"""
+    if config.model_type == "clip":
+        return CLIPImageProcessorPil(size=dict(shortest_edge=35), crop_size=dict(height=32, width=32))
     if config.model_type in ("resnet", "convnext", "convnextv2"):
         return ConvNextImageProcessorPil(size=dict(shortest_edge=48), crop_pct=0.9)
     height, width = config.image_size if isinstance(config.image_size, list) else (config.image_size, config.image_size)
@@ -256,11 +276,22 @@ def image_processor(config):
 
 
 def logits_of(model, ids, mask, pixels=None):
+    if hasattr(model, "text_projection"):
+        return model(input_ids=ids, attention_mask=mask, pixel_values=pixels).logits_per_text
     if pixels is not None:
         return model(pixel_values=pixels).logits
     second = dict(decoder_input_ids=ids[:, :5]) if model.config.is_encoder_decoder and hasattr(model, "lm_head") else {}
     out = model(input_ids=ids, attention_mask=mask, **second)
     return out.logits if "logits" in out else torch.stack([out.start_logits, out.end_logits], -1)
+
+
+def settings_of(config):
+    """what a model computes, of its config"""
+    apart = ("architectures", "dtype", "problem_type", "transformers_version", "_name_or_path")
+    return {
+        k: settings_of(v) if isinstance(v, transformers.PreTrainedConfig) else v
+        for k, v in ((k, getattr(config, k)) for k in config.to_dict() if k not in apart)
+    }
 
 
 def shards(folder, state):
@@ -349,6 +380,7 @@ TASKS = {
     "MaskedLM": None,
     "Seq2SeqLM": "SEQ_2_SEQ_LM",
     "ImageClassification": None,
+    "ZeroShotImageClassification": None,
 }
 
 
@@ -362,7 +394,7 @@ def adapter(program, model, head, folder, inputs, picture=None, processor=None):
         n
         for n, m in model.named_modules()
         if isinstance(m, (torch.nn.Linear, transformers.pytorch_utils.Conv1D))
-        and n.startswith((model.base_model_prefix + ".", "encoder.", "decoder."))
+        and n.startswith((model.base_model_prefix + ".", "encoder.", "decoder.", "text_model.", "vision_model."))
     ]
     adapted = peft.get_peft_model(
         cls.from_pretrained(base),
@@ -372,7 +404,7 @@ def adapter(program, model, head, folder, inputs, picture=None, processor=None):
             lora_dropout=0.1,
             init_lora_weights=False,
             task_type=TASKS[head],
-            modules_to_save=["classifier"] if processor else None,
+            modules_to_save=["classifier"] if head == "ImageClassification" else None,
         ),
     ).eval()
     adapted.save_pretrained(there)
@@ -426,7 +458,7 @@ def main():
             torch.manual_seed(3)
             model = kind(config).eval()
             pixels = processor = None
-            if head == "ImageClassification":
+            if head.endswith("ImageClassification"):
                 processor = image_processor(config)
                 pixels = processor(picture, return_tensors="pt").pixel_values
             if (
@@ -450,7 +482,7 @@ def main():
                 if processor:
                     processor.save_pretrained(there)
                     shutil.copy(scratch / "picture.png", there)
-                else:
+                if head != "ImageClassification":
                     save_file({"ids": ids, "mask": mask}, there / "inputs.safetensors")
                 subprocess.run([program, head, there, back], check=True, stderr=subprocess.DEVNULL)
                 logits = load_file(back / "logits.safetensors")["logits"]
@@ -474,12 +506,7 @@ def main():
                         and type(processor).from_pretrained(back).to_dict() != processor.to_dict(),
                         "tokenizer": tokenized and not same_tokens(model, back),
                         "names": any(info[k] for k in ("missing_keys", "unexpected_keys", "mismatched_keys")),
-                        "settings": any(
-                            getattr(again.config, k) != getattr(config, k)
-                            for k in config.to_dict()
-                            if k
-                            not in ("architectures", "dtype", "problem_type", "transformers_version", "_name_or_path")
-                        ),
+                        "settings": settings_of(again.config) != settings_of(config),
                     }.items()
                     if bad
                 ]

@@ -239,6 +239,12 @@ func (c ProcessorConfig) MarshalJSON() ([]byte, error) {
 	if o.Mirror || o.Wrap8Bit || o.Gray && len(o.Mean) != 1 {
 		return nil, fmt.Errorf("vision: %s has no place for Mirror, Wrap8Bit, and Gray without one Mean", ProcessorConfigName)
 	}
+	if len(o.Mean) == 1 && !o.Gray { // one number in the file means one channel
+		o.Mean = slices.Repeat(o.Mean, 3)
+	}
+	if len(o.Std) == 1 && !o.Gray {
+		o.Std = slices.Repeat(o.Std, 3)
+	}
 	edge, cropPct, ok := c.shortestEdge()
 	if !ok && c.Type == convNext+imageProcessor {
 		c.Type = "ViT" + imageProcessor

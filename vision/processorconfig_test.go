@@ -210,3 +210,17 @@ func TestImpossibleSizesOfConvNextImageProcessorsAreRefused(t *testing.T) {
 		assert.ErrorContains(t, err, want, settings)
 	}
 }
+
+// TestOneMeanForAllChannelsIsWrittenForEach: in the file, one mean says that images have one
+// channel.
+func TestOneMeanForAllChannelsIsWrittenForEach(t *testing.T) {
+	c := vision.ProcessorConfig{Type: "ViTImageProcessor", ProcessorOptions: vision.ProcessorOptions{Width: 4, Height: 4,
+		Rescale: 1. / 255, Mean: []float64{0.5}, Std: []float64{0.25}, Float32: true}}
+	text, err := json.Marshal(c)
+	require.NoError(t, err)
+	again, err := vision.ParseProcessorConfig(text, "")
+	require.NoError(t, err)
+	assert.False(t, again.Gray)
+	assert.Equal(t, []float64{0.5, 0.5, 0.5}, again.Mean)
+	assert.Equal(t, []float64{0.25, 0.25, 0.25}, again.Std)
+}

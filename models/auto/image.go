@@ -3,6 +3,7 @@ package auto
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -43,7 +44,7 @@ func ImageClassification(ctx context.Context, model string, o Options) (*ImageCl
 // processor is saved with the model. It may be nil if the program has prepared pixels.
 func NewImageClassification(c Config, processor *vision.Processor) (*ImageClassifier, error) {
 	p, err := c.Blueprint()
-	if err == nil && p.Images.Channels == 0 {
+	if err == nil && ofPictures[p.ModelType] == nil {
 		err = fmt.Errorf("a %s is not for %s", p.Class, imageClassification.class)
 	}
 	var m *Model
@@ -83,7 +84,9 @@ func (m *ImageClassifier) ImageLimits() classify.ImageLimits { return m.blueprin
 // same size. The positions of patches are interpolated between those that the model knows:
 // interpolate_pos_encoding of transformers. It is an error for models whose patches are not square
 // or do not form a square, and for convolutional models, which take images of any size anyway.
-func (m *ImageClassifier) InterpolatePosEncoding(on bool) error {
+func (m *ImageClassifier) InterpolatePosEncoding(on bool) error { return m.interpolatePositions(on) }
+
+func (m *Model) interpolatePositions(on bool) error {
 	if m.backbone.InterpolatePosEncoding == nil {
 		return fmt.Errorf("auto: %s has no positions to interpolate (InterpolatePosEncoding); it takes pictures of any size",
 			m.Architecture())
@@ -104,19 +107,25 @@ func (m *ImageClassifier) Task() *classify.ImageTask {
 // single-label heads; for others, set the sample's Targets. Random augmentation for training is in
 // package vision/transforms; take its sizes, means and deviations from ImageProcessor.Options.
 func (m *ImageClassifier) Encode(im *vision.Image, label int64) (s classify.ImageSample, err error) {
+	s.Label = label
+	s.Pixels, s.Shape, err = m.pixels(im)
+	return s, err
+}
+
+// pixels prepares an image. It returns its numbers, and the numbers of channels, rows and columns.
+func (m *Model) pixels(im *vision.Image) (pixels []float32, shape []int64, err error) {
 	if m.ImageProcessor == nil {
-		return s, m.errNoImageProcessor()
+		return nil, nil, m.errNoImageProcessor()
 	}
 	if im == nil || len(im.Pix) == 0 {
-		return s, fmt.Errorf("auto: the picture is %v; want one of at least 1x1", im)
+		return nil, nil, fmt.Errorf("auto: the picture is %v; want one of at least 1x1", im)
 	}
 	channels, height, width := m.ImageProcessor.Shape(im)
-	s = classify.ImageSample{Pixels: make([]float32, m.ImageProcessor.Len(im)), Label: label,
-		Shape: []int64{int64(channels), int64(height), int64(width)}}
-	if err := m.ImageProcessor.Process(s.Pixels, im); err != nil {
-		return s, fmt.Errorf("auto: %w", err)
+	pixels = make([]float32, m.ImageProcessor.Len(im))
+	if err := m.ImageProcessor.Process(pixels, im); err != nil {
+		return nil, nil, fmt.Errorf("auto: %w", err)
 	}
-	return s, nil
+	return pixels, []int64{int64(channels), int64(height), int64(width)}, nil
 }
 
 // EncodeFile is [ImageClassifier.Encode] for an image file.
@@ -189,11 +198,17 @@ func (m *ImageClassifier) predict(s classify.ImageSample) (classes []Class, err 
 // maxProcessorConfig is a size limit far above that of any preprocessor_config.json.
 const maxProcessorConfig = 4 << 20
 
-// loadImageProcessor reads preprocessor_config.json from a folder.
+// processorName is where transformers 5 puts the settings of an image processor, under this key, if it
+// saves one together with a tokenizer.
+const (
+	processorName     = "processor_config.json"
+	imageProcessorKey = "image_processor"
+)
+
+// loadImageProcessor reads the settings of the image processor in a folder.
 func (m *Model) loadImageProcessor(dir string, w io.Writer) error {
 	m.processor.Type = m.blueprint.ImageProcessor
-	path := filepath.Join(dir, vision.ProcessorConfigName)
-	text, err := regularfile.ReadFile(path, maxProcessorConfig)
+	text, err := readImageProcessor(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		fmt.Fprintf(w, "auto: %s has no %s: the model takes numbers, but no pictures\n", dir, vision.ProcessorConfigName)
 		return nil
@@ -210,10 +225,32 @@ func (m *Model) loadImageProcessor(dir string, w io.Writer) error {
 	return nil
 }
 
-// writeImageProcessor writes preprocessor_config.json to a folder.
+// readImageProcessor returns the settings of the image processor in a folder. As in transformers,
+// those in processor_config.json come before those in preprocessor_config.json.
+func readImageProcessor(dir string) ([]byte, error) {
+	text, err := regularfile.ReadFile(filepath.Join(dir, processorName), maxProcessorConfig)
+	if err == nil {
+		var d pretrained.Document
+		if err := json.Unmarshal(text, &d); err != nil {
+			return nil, fmt.Errorf("%s: %w", processorName, err)
+		}
+		if own, found := d[imageProcessorKey]; found {
+			return own, nil
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return regularfile.ReadFile(filepath.Join(dir, vision.ProcessorConfigName), maxProcessorConfig)
+}
+
+// writeImageProcessor writes preprocessor_config.json to a folder. If there is a
+// processor_config.json, which readers prefer, it gets the same settings.
 func (m *Model) writeImageProcessor(dir string) error {
 	c := m.processor
 	c.ProcessorOptions = m.ImageProcessor.Options()
+	if err := changeFile(dir, processorName, []pretrained.Field{{Key: imageProcessorKey, Value: &c}}); err != nil {
+		return fmt.Errorf("auto: %w", err)
+	}
 	return pretrained.WriteJSON(dir, vision.ProcessorConfigName, c)
 }
 

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/bart"
 	"github.com/gotrainer/gotrainer/models/bert"
 	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/clip"
 	"github.com/gotrainer/gotrainer/models/convnext"
 	"github.com/gotrainer/gotrainer/models/deberta"
 	"github.com/gotrainer/gotrainer/models/distilbert"
@@ -36,6 +38,7 @@ import (
 	"github.com/gotrainer/gotrainer/text"
 	"github.com/gotrainer/gotrainer/text/chat"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/vision"
 )
 
 // Options configures how a model is loaded. The zero value is transformers' from_pretrained.
@@ -88,6 +91,7 @@ type task struct {
 	pooler  bool
 	decoder bool    // the model attends only to earlier tokens
 	images  bool    // for images
+	texts   bool    // and for texts, if images is set
 	ofTexts bool    // the head sees the first token of each text, or the pooler's output for it
 	padding float64 // otherwise, the logits for padding in a batch that was packed
 	alone   bool    // there is no head, and names have no prefix
@@ -101,6 +105,8 @@ var (
 	questionAnswering   = task{class: "ForQuestionAnswering", peft: "QUESTION_ANS", head: newAnswerHead,
 		padding: -10000}
 	imageClassification = task{class: "ForImageClassification", head: newImageHead, images: true}
+
+	zeroShotImages = task{class: "Model", head: newNoHead, alone: true, images: true, texts: true}
 
 	maskedLM  = task{class: "ForMaskedLM", head: newMaskedHead}
 	causalLM  = task{class: "ForCausalLM", peft: "CAUSAL_LM", head: newCausalHead, decoder: true}
@@ -137,8 +143,9 @@ var (
 	}
 	ofPictures = blueprints{
 		"vit": vit.Blueprint, "deit": vit.Blueprint, "resnet": resnet.Blueprint, "convnext": convnext.Blueprint,
-		"convnextv2": convnext.Blueprint,
+		"convnextv2": convnext.Blueprint, "clip": clip.Blueprint,
 	}
+	duals = blueprints{"clip": clip.Blueprint} // an encoder of texts and one of images
 )
 
 // load reads a model, or a model with an adapter, from a folder, or from the Hub if there is no
@@ -157,7 +164,7 @@ func load(ctx context.Context, model string, t task, o Options) (*Model, error) 
 		}
 		m.source, m.revision = model, o.Revision
 		m.warn(o.warnings())
-		return m, m.loadPreparation(dir, o.warnings())
+		return m, m.loadPreparation(o.warnings(), dir)
 	case err != nil:
 		return nil, fmt.Errorf("auto: %w", err)
 	}
@@ -227,6 +234,8 @@ func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Bluepr
 		known = pairs
 	case t.decoder:
 		known = decoders
+	case t.images && t.texts:
+		known = duals
 	case t.images:
 		known = ofPictures
 	}
@@ -346,12 +355,29 @@ var tokenizerFiles = []string{tokenizerName, tokenizerConfigName, specialTokensN
 	"vocab.txt", "vocab.json", "merges.txt", "sentencepiece.bpe.model", "spiece.model", "tokenizer.model",
 	chat.FileName}
 
-// loadPreparation loads from a folder what prepares the inputs: the tokenizer or the image processor.
-func (m *Model) loadPreparation(dir string, w io.Writer) error {
+// loadPreparation loads what prepares the inputs: the tokenizer, the image processor, or both. Each is
+// taken from the first of some folders that has it.
+func (m *Model) loadPreparation(w io.Writer, dirs ...string) error {
 	if m.task.images {
-		return m.loadImageProcessor(dir, w)
+		err := m.loadImageProcessor(firstWith(dirs, processorName, vision.ProcessorConfigName), w)
+		if err != nil || !m.task.texts {
+			return err
+		}
 	}
-	return m.loadTokenizer(dir, w)
+	return m.loadTokenizer(firstWith(dirs, tokenizerFiles...), w)
+}
+
+// firstWith returns the first of some folders that has one of the files, or the last folder if none
+// has.
+func firstWith(dirs []string, files ...string) string {
+	for _, dir := range dirs {
+		for _, name := range files {
+			if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+				return dir
+			}
+		}
+	}
+	return dirs[len(dirs)-1]
 }
 
 func (m *Model) loadTokenizer(dir string, w io.Writer) error {

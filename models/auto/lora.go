@@ -19,7 +19,6 @@ import (
 	"github.com/gotrainer/gotrainer/safetensors"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer/engine"
-	"github.com/gotrainer/gotrainer/vision"
 )
 
 var (
@@ -42,7 +41,7 @@ var loraTargets = map[string][]string{
 	"olmo2": {"q_proj", "v_proj"}, "granite": {"q_proj", "v_proj"}, "t5": {"q", "v"},
 	"mt5": {"q", "v"}, "bart": {"q_proj", "v_proj"}, "mbart": {"q_proj", "v_proj"},
 	"vit": {"q_proj", "v_proj"}, "deit": {"q_proj", "v_proj"},
-	"convnext": {"pwconv1", "pwconv2"}, "convnextv2": {"pwconv1", "pwconv2"},
+	"convnext": {"pwconv1", "pwconv2"}, "convnextv2": {"pwconv1", "pwconv2"}, "clip": {"q_proj", "v_proj"},
 }
 
 // AddLoRA gives the model an adapter, which is then trained and saved instead of the model itself:
@@ -182,12 +181,7 @@ func loadAdapted(ctx context.Context, dir string, c lora.Config, t task, o Optio
 	}
 	nn.SetTraining(m, false)
 	m.warn(o.warnings())
-	for _, name := range append(slices.Clone(tokenizerFiles), vision.ProcessorConfigName) {
-		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
-			return m, m.loadPreparation(dir, o.warnings())
-		}
-	}
-	return m, m.loadPreparation(base, o.warnings())
+	return m, m.loadPreparation(o.warnings(), dir, base)
 }
 
 // baseOf returns the folder of the model that an adapter is for, and its revision on the Hub. As in

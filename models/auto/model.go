@@ -27,8 +27,9 @@ type Model struct {
 	// ChatTemplate turns conversations into text. It is nil if the tokenizer's folder has none, and
 	// is saved with the tokenizer. A template without special tokens gets those of the folder.
 	ChatTemplate *chat.Template
-	// ImageProcessor prepares the images of an [ImageClassifier] as preprocessor_config.json of its
-	// folder says. It is nil if there is none, and in a model of texts. It is saved with the model.
+	// ImageProcessor prepares the images of an [ImageClassifier] or a [ZeroShotImageClassifier] as
+	// preprocessor_config.json of its folder says. It is nil if there is none, and in a model of
+	// texts. It is saved with the model.
 	ImageProcessor *vision.Processor
 	// Report says what was missing in the files, what was there but not used, and what was drawn.
 	// It is nil for a model with random weights.
@@ -96,10 +97,8 @@ func (m *Model) headFirst() bool { return m.blueprint.ModelType == "xlm-roberta"
 
 // OwnModules are the encoder and the modules of the head.
 func (m *Model) OwnModules() []nn.Named {
+	// Without a prefix, the encoder's modules are at the same level as those of the head.
 	encoder := []nn.Named{{Name: m.prefix(), Module: m.backbone.Module}}
-	if m.prefix() == "" { // the encoder's modules are at the same level as those of the head
-		encoder = nn.Children(m.backbone.Module)
-	}
 	if m.headFirst() {
 		return append(nn.Children(m.head), encoder...)
 	}
@@ -156,8 +155,13 @@ func (m *Model) Architecture() string {
 // The attention mask, [B, L], has 0 for padding; undefined means that there is none. Token types,
 // [B, L], tell a second text from the first; undefined means 0. An [EncoderModel] returns hidden
 // states, [B, L, hidden]. A text-to-text model has [Seq2SeqLanguageModel.ForwardPair] instead, an
-// image model [ImageClassifier.Forward].
+// image model [ImageClassifier.Forward], and a model that compares both the methods of
+// [ZeroShotImageClassifier].
 func (m *Model) Forward(ids, mask, types torch.Tensor) torch.Tensor {
+	if m.backbone.Dual != nil {
+		panic(torch.Errorf("auto.Model.Forward", torch.ErrNotSupported, "%s takes texts and images: TextFeatures, "+
+			"ImageFeatures and Similarities of ZeroShotImageClassifier", m.Architecture()))
+	}
 	if m.task.images {
 		panic(torch.Errorf("auto.Model.Forward", torch.ErrNotSupported, "%s takes pictures: ImageClassifier.Forward",
 			m.Architecture()))
@@ -216,7 +220,7 @@ func (m *Model) ForwardPacked(p *inputs.Packed) torch.Tensor {
 func (m *Model) FuseQKVProjections(on bool) error {
 	if m.backbone.FuseQKVProjections == nil {
 		return fmt.Errorf("auto: the layers of %s have no fused query, key and value (FuseQKVProjections); those of "+
-			"BERT, RoBERTa, XLM-RoBERTa, DistilBERT, ELECTRA, ViT and DeiT have, and ModernBERT's are one layer",
+			"BERT, RoBERTa, XLM-RoBERTa, DistilBERT, ELECTRA, ViT, DeiT and CLIP have, and ModernBERT's are one layer",
 			m.blueprint.Class)
 	}
 	if on && m.quantization != nil {

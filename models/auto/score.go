@@ -89,11 +89,9 @@ func (h *scoreHead) last(logits, ids torch.Tensor) torch.Tensor {
 		}
 		return logits.Select(1, width-1)
 	}
-	number := torch.TensorOptions{Device: ids.Device(), DType: torch.Int32}
-	at := ids.NeScalar(*h.pad).ToDType(torch.Int32).Mul(number.Arange(0, width, 1)).ArgMax(-1, false)
-	number.DType = torch.Int64
-	at = at.Add(number.Arange(0, rows, 1).MulScalar(width))
-	return logits.Reshape(rows*width, logits.Size(-1)).IndexSelect(0, at)
+	places := torch.TensorOptions{Device: ids.Device(), DType: torch.Int32}.Arange(0, width, 1)
+	at := ids.NeScalar(*h.pad).ToDType(torch.Int32).Mul(places).ArgMax(-1, false)
+	return transformer.TokensAt(logits, at)
 }
 
 // SetPadTokenID chooses the token that pads texts, by its id. It is saved as pad_token_id. Only a

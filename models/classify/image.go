@@ -92,7 +92,7 @@ func NewImageTask(m ImageModel, o ImageTaskOptions) (*ImageTask, error) {
 func (t *ImageTask) Collate(samples []ImageSample) (b ImageBatch, err error) {
 	limits, a := t.model.ImageLimits(), answers{}
 	for i, s := range samples {
-		reason := limits.fault(s, samples[0].Shape)
+		reason := limits.Fault(s.Pixels, s.Shape, samples[0].Shape)
 		if reason == "" {
 			reason = t.fault(s.Label, s.Targets)
 		}
@@ -110,23 +110,23 @@ func (t *ImageTask) Collate(samples []ImageSample) (b ImageBatch, err error) {
 	return b, nil
 }
 
-// fault says why a model of these limits cannot take an image in a batch whose first image has the
-// shape first; empty: it can.
-func (l ImageLimits) fault(s ImageSample, first []int64) string {
+// Fault says why a model with these limits cannot take an image, whose pixels have the given shape,
+// channels, height and width, in a batch whose first image has the shape first; empty: it can.
+func (l ImageLimits) Fault(pixels []float32, shape, first []int64) string {
 	wanted := []int64{l.Channels, l.Height, l.Width}
 	values := 1
-	for _, n := range s.Shape {
+	for _, n := range shape {
 		values *= int(n)
 	}
 	switch {
-	case !l.AnySize && !slices.Equal(s.Shape, wanted):
-		return fmt.Sprintf("Shape is %v; the model takes pictures of %v", s.Shape, wanted)
-	case len(s.Shape) != 3 || s.Shape[0] != l.Channels || s.Shape[1] < 1 || s.Shape[2] < 1:
-		return fmt.Sprintf("Shape is %v; the model takes [%d height width]", s.Shape, l.Channels)
-	case !slices.Equal(s.Shape, first):
-		return fmt.Sprintf("Shape is %v, and %v of the first picture; those of a batch have one size", s.Shape, first)
-	case len(s.Pixels) != values:
-		return fmt.Sprintf("Pixels has %d values; Shape, %v, says %d", len(s.Pixels), s.Shape, values)
+	case !l.AnySize && !slices.Equal(shape, wanted):
+		return fmt.Sprintf("Shape is %v; the model takes pictures of %v", shape, wanted)
+	case len(shape) != 3 || shape[0] != l.Channels || shape[1] < 1 || shape[2] < 1:
+		return fmt.Sprintf("Shape is %v; the model takes [%d height width]", shape, l.Channels)
+	case !slices.Equal(shape, first):
+		return fmt.Sprintf("Shape is %v, and %v of the first picture; those of a batch have one size", shape, first)
+	case len(pixels) != values:
+		return fmt.Sprintf("Pixels has %d values; Shape, %v, says %d", len(pixels), shape, values)
 	}
 	return ""
 }

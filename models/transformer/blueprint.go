@@ -43,7 +43,7 @@ type Blueprint struct {
 	OutputScale         float64
 	LogitsBias          bool
 	Logits              Logits                   // of a decoder: applied to the logits
-	EOSTokenIDs         []int64                  // of a decoder: they end a text
+	EOSTokenIDs         []int64                  // of a decoder or a Dual: they end a text
 	PadTokenID          *int64                   // of a decoder: pad_token_id, which may be no id; nil: none
 	AbsolutePositions   bool                     // of a decoder: padding in front of a text moves it to other positions
 	Untied              bool                     // the output layer of a language model has its own weight
@@ -104,6 +104,7 @@ type Backbone struct {
 	// belong to models of pictures and are nil in others; in models of pictures, Forward is nil.
 	ForwardImages          func(pixels torch.Tensor) torch.Tensor
 	InterpolatePosEncoding func(on bool) error
+	Dual                   *Dual // nil unless it compares texts with images
 
 	// InitWeights draws the weights of a head, and those drawn along with them; nil means
 	// [InitWeights].
@@ -112,4 +113,15 @@ type Backbone struct {
 	InputEmbeddings          *nn.Embedding // of tokens; nil in a model of pictures
 	SetGradientCheckpointing func(on bool) // nil if not supported
 	FuseQKVProjections       func(on bool) // nil if not supported
+}
+
+// Dual is an encoder of texts and one of images, whose vectors can be compared.
+type Dual struct {
+	// Texts maps token ids, [B, L], to vectors, [B, size]. The mask, [B, L], may be undefined.
+	Texts func(ids, mask torch.Tensor) torch.Tensor
+	// Images maps pixels, [B, channels, height, width], to vectors, [B, size].
+	Images func(pixels torch.Tensor) torch.Tensor
+	// Similarities compares the vectors of texts, [T, size], with those of images, [I, size]. The
+	// softmax of the result, [T, I], over texts or images says which belongs to which.
+	Similarities func(texts, images torch.Tensor) torch.Tensor
 }

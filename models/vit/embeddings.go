@@ -102,11 +102,7 @@ func (e *Embeddings) positions(pixels torch.Tensor) torch.Tensor {
 	if !e.interpolate || rows*columns == patches && height == width {
 		return e.PositionEmbeddings
 	}
-	side, _ := c.grid()
-	grid := e.PositionEmbeddings.Narrow(1, tokens, patches).Reshape(1, side, side, c.HiddenSize).Permute(0, 3, 1, 2)
-	grid = torch.Call("aten::upsample_bicubic2d.vec", grid, []int64{rows, columns}, false, nil)[0]
-	return torch.Cat([]torch.Tensor{e.PositionEmbeddings.Narrow(1, 0, tokens),
-		grid.Permute(0, 2, 3, 1).View(1, -1, c.HiddenSize)}, 1)
+	return transformer.InterpolatePositions(e.PositionEmbeddings, tokens, rows, columns)
 }
 
 // grid returns the numbers of rows and columns of patches in an image.

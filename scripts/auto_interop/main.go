@@ -4,7 +4,7 @@
 //	auto_interop HEAD IN OUT
 //
 // HEAD is the suffix of transformers' class, such as TokenClassification. IN holds the model and
-// inputs.safetensors (ids, mask), or picture.png for an image model; OUT gets the model and
+// inputs.safetensors (ids, mask), picture.png for an image model, or both; OUT gets the model and
 // logits.safetensors.
 package main
 
@@ -75,6 +75,14 @@ func forward(head string, m *auto.Model, in string) (func() torch.Tensor, error)
 		return nil, err
 	}
 	mask, err := inputs.Read("mask")
+	if head == "ZeroShotImageClassification" && err == nil {
+		c := &auto.ZeroShotImageClassifier{Model: m}
+		s, err := (&auto.ImageClassifier{Model: m}).EncodeFile(filepath.Join(in, "picture.png"), 0)
+		return func() torch.Tensor {
+			image := c.ImageFeatures(torch.From(s.Pixels, append([]int64{1}, s.Shape...)...))
+			return c.Similarities(c.TextFeatures(ids, mask), image)
+		}, err
+	}
 	if head == "Seq2SeqLM" { // the first five tokens of each text serve as its target
 		pair := &auto.Seq2SeqLanguageModel{Model: m}
 		return func() torch.Tensor { return pair.ForwardPair(ids, mask, ids.Narrow(1, 0, 5)) }, err
@@ -117,6 +125,12 @@ func load(head, dir string) (*auto.Model, error) {
 		return m.Model, nil
 	case "ImageClassification":
 		m, err := auto.ImageClassification(ctx, dir, auto.Options{})
+		if err != nil {
+			return nil, err
+		}
+		return m.Model, nil
+	case "ZeroShotImageClassification":
+		m, err := auto.ZeroShotImageClassification(ctx, dir, auto.Options{})
 		if err != nil {
 			return nil, err
 		}

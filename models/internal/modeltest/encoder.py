@@ -67,7 +67,12 @@ def state():
 
 
 def hashes(model, of=lambda p: p):
-    return [sha(of(p)) for p in model.parameters()]
+    return ["" if of(p) is None else sha(of(p)) for p in model.parameters()]
+
+
+def statistics(model):
+    """The running statistics of a model; positions are buffers too, but never change"""
+    return [sha(b) for n, b in model.named_buffers() if not n.endswith("position_ids")]
 
 
 def rows():
@@ -236,7 +241,7 @@ def write(path, prefix, list_):
                 with torch.autocast("cpu", dtype=torch.bfloat16, enabled=how.get("bf16", False)):
                     result = model(**batch)
                 result.loss.backward()
-                after, buffers = state(), [sha(b) for b in model.buffers()]
+                after, buffers = state(), statistics(model)
                 model.eval()
                 with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16, enabled=how.get("bf16", False)):
                     evaluated = logits(model(**batch))
@@ -256,15 +261,19 @@ def write(path, prefix, list_):
                             logits=sha(logits(result)),
                             eval=sha(evaluated),
                             grads=hashes(model, lambda p: p.grad),
-                            norms=[float(f"{p.grad.double().norm():.4g}") for p in model.parameters()],
+                            norms=[
+                                0.0 if p.grad is None else float(f"{p.grad.double().norm():.4g}")
+                                for p in model.parameters()
+                            ],
                         ),
                         **how,
                     )
                 )
                 if buffers and seen:
                     entry["cases"][-1]["buffers"] = buffers
-            if whole and getattr(model.config, "legacy", True):  # else from_pretrained of transformers 5.17 fails
-                encoder = getattr(make(), cls.base_model_prefix)
+            encoder = getattr(make(), cls.base_model_prefix, None)  # CLIP's is no part of a classifier
+            # With "legacy": False, from_pretrained of transformers 5.17 fails.
+            if whole and encoder is not None and getattr(model.config, "legacy", True):
                 with tempfile.TemporaryDirectory() as folder:
                     encoder.save_pretrained(folder)
                     torch.manual_seed(5)
@@ -298,8 +307,8 @@ def write(path, prefix, list_):
                     final=hashes(model),
                     final_generator=state(),
                 )
-                if seen and list(model.buffers()):
-                    entry["final_buffers"] = [sha(b) for b in model.buffers()]
+                if seen and statistics(model):
+                    entry["final_buffers"] = statistics(model)
             out.append(entry)
     save_file(
         {k: v.contiguous() for k, v in tensors.items()},

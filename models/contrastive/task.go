@@ -1,0 +1,151 @@
+package contrastive
+
+import (
+	"slices"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer/engine"
+)
+
+// Model compares texts with images.
+type Model interface {
+	// TextFeatures maps token ids, [B, L], to vectors, [B, size]. The attention mask, [B, L], has 0
+	// for padding; undefined means that there is none.
+	TextFeatures(ids, mask torch.Tensor) torch.Tensor
+	// ImageFeatures maps pixels, [B, channels, height, width], to vectors, [B, size].
+	ImageFeatures(pixels torch.Tensor) torch.Tensor
+	// Similarities compares the vectors of texts, [T, size], with those of images, [I, size]: logits
+	// of each text for each image, [T, I].
+	Similarities(texts, images torch.Tensor) torch.Tensor
+
+	Limits() inputs.Limits
+	ImageLimits() classify.ImageLimits
+	// EOSTokenIDs are tokens one of which every text must have; none: any text will do.
+	EOSTokenIDs() []int64
+	// WriteConfig writes config.json into a folder.
+	WriteConfig(dir string) error
+}
+
+// Sample is an image as numbers, prepared for a model, and its text.
+type Sample struct {
+	inputs.Text
+	Pixels []float32 // the first channel row by row, then the second, ...
+	Shape  []int64   // channels, height and width
+}
+
+// Batch is some samples, with images of one size.
+type Batch struct {
+	inputs.Batch
+	Pixels []float32
+	Shape  []int64 // rows, channels, height and width
+}
+
+// TaskOptions configures [NewTask].
+type TaskOptions struct {
+	Padding data.Padding // how wide the texts become; on the right only
+}
+
+// Task ties a model to images with texts.
+type Task struct {
+	model   Model
+	options TaskOptions
+	pixels  data.Buffers[float32] // of batches
+}
+
+var (
+	_ engine.Task[Sample, Batch] = (*Task)(nil)
+	_ engine.TokenCounter[Batch] = (*Task)(nil)
+	_ engine.Configurer          = (*Task)(nil)
+	_ engine.InputLister[Batch]  = (*Task)(nil)
+	_ engine.Recycler[Batch]     = (*Task)(nil)
+)
+
+// NewTask makes the task of a model.
+func NewTask(m Model, o TaskOptions) (*Task, error) {
+	if err := m.Limits().CheckPadding("contrastive", o.Padding); err != nil {
+		return nil, err
+	}
+	return &Task{model: m, options: o}, nil
+}
+
+// Model returns the model.
+func (t *Task) Model() any { return t.model }
+
+// WriteConfig writes config.json into a folder.
+func (t *Task) WriteConfig(dir string) error { return t.model.WriteConfig(dir) }
+
+// Collate joins samples to a batch. It refuses what the model cannot take.
+func (t *Task) Collate(samples []Sample) (b Batch, err error) {
+	texts := make([]inputs.Text, len(samples))
+	for i, s := range samples {
+		reason := t.model.ImageLimits().Fault(s.Pixels, s.Shape, samples[0].Shape)
+		if reason == "" {
+			reason = t.fault(s.InputIDs)
+		}
+		if reason != "" {
+			return b, &inputs.SampleError{Package: "contrastive", Index: i, Reason: reason}
+		}
+		texts[i] = s.Text
+	}
+	if b.Batch, err = t.model.Limits().Collate("contrastive", texts, t.options.Padding); err != nil {
+		return b, err
+	}
+	size := len(samples[0].Pixels)
+	b.Shape = append([]int64{int64(len(samples))}, samples[0].Shape...)
+	b.Pixels = t.pixels.Get(len(samples) * size)
+	for i, s := range samples {
+		copy(b.Pixels[i*size:], s.Pixels)
+	}
+	return b, nil
+}
+
+// fault returns the reason why the model cannot take a text, or the empty string if it can.
+func (t *Task) fault(ids []int64) string {
+	ends := t.model.EOSTokenIDs()
+	if len(ends) > 0 && !slices.ContainsFunc(ids, func(id int64) bool { return slices.Contains(ends, id) }) {
+		return "the text has no end token, whose hidden state stands for the text: does the tokenizer put one there?"
+	}
+	return ""
+}
+
+// Recycle takes the memory of a batch back: engine.Recycler.
+func (t *Task) Recycle(b Batch) { t.pixels.Put(b.Pixels) }
+
+// Loss runs the model on a batch.
+func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss { return t.LossOf(p, t.Predict(p, b)) }
+
+// Predict runs the model on a batch and returns the logits of each text for each image,
+// logits_per_text of transformers, and no labels: each text belongs to the image with its index.
+func (t *Task) Predict(p engine.ForwardPass, b Batch) engine.Outputs {
+	images := t.model.ImageFeatures(engine.Input(p, b.Pixels, b.Shape...))
+	ids, mask, _ := b.To(p)
+	return engine.Outputs{Logits: []torch.Tensor{t.model.Similarities(t.model.TextFeatures(ids, mask), images)},
+		Rows: b.InputIDs.Rows}
+}
+
+// Inputs lists what Predict copies to the device.
+func (t *Task) Inputs(p engine.ForwardPass, b Batch) {
+	engine.Input(p, b.Pixels, b.Shape...)
+	b.To(p)
+}
+
+// LossOf is the mean of two cross-entropies: of choosing the image of each text, and the text of
+// each image.
+func (t *Task) LossOf(p engine.ForwardPass, o engine.Outputs) engine.Loss {
+	if p.Part {
+		panic(torch.Errorf("contrastive.Task.Loss", torch.ErrNotSupported, "the loss compares the samples of a batch with "+
+			"one another, so a batch cannot be trained in parts: leave DivideOnOutOfMemory out and take a smaller BatchSize"))
+	}
+	similarities := o.Logits[0]
+	right := torch.TensorOptions{Device: similarities.Device()}.Arange(0, int64(o.Rows), 1)
+	choosing := func(x torch.Tensor) torch.Tensor {
+		return x.CrossEntropyLoss(right, torch.Tensor{}, torch.ReductionMean, engine.IgnoreIndex, 0)
+	}
+	return engine.Mean(choosing(similarities).Add(choosing(similarities.T())).DivScalar(2.0), o.Rows)
+}
+
+// CountTokens counts the tokens of a batch, and those that are not padding.
+func (t *Task) CountTokens(b Batch) (all, nonPadding int64) { return b.Tokens() }
