@@ -83,7 +83,7 @@ func newModel(p transformer.Blueprint, t task, b transformer.Builder) *Model {
 	if draw := m.backbone.InitWeights; !b.Undrawn && draw != nil {
 		draw(m.head)
 	} else if !b.Undrawn {
-		transformer.InitWeights(m.head, p.InitializerRange, nil)
+		p.InitWeights(m.head, nil)
 	}
 	if h, ok := m.head.(tiedHead); ok && !p.Untied {
 		h.tie(m.backbone.InputEmbeddings)

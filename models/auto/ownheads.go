@@ -50,7 +50,7 @@ func (h *ownTiedHead) output() *nn.Linear { return h.tied.Output() }
 
 // drawMissing draws the weights with the given names as [newModel] would.
 func (m *Model) drawMissing(missing map[string]bool) {
-	transformer.InitWeights(m, m.blueprint.InitializerRange, missing)
+	m.blueprint.InitWeights(m, missing)
 	// The modules of the head are among those of m, but the head itself is not.
 	if d, ok := m.head.(transformer.WeightDrawer); ok {
 		torch.NoGrad(func() {

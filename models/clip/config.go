@@ -290,7 +290,9 @@ func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 	return transformer.Blueprint{
 		ModelType: modelType, Class: "CLIP", Prefix: "vision_model", HiddenSize: vision.HiddenSize,
 		InitializerRange: c.InitializerFactor, Head: c.Head, Document: c.document,
-		EOSTokenIDs: ends, ImageProcessor: "CLIPImageProcessor",
+		EOSTokenIDs: ends, Heads: map[string]func(b transformer.Builder) transformer.Head{
+			"ForImageClassification": func(b transformer.Builder) transformer.Head { return newClassifier(c, b) }},
+		ImageProcessor: "CLIPImageProcessor",
 		Limits: inputs.Limits{VocabSize: text.VocabSize, MaxLength: text.MaxPositions,
 			PadTokenID: transformer.Filler(text.PadTokenID, []int64{*text.EOSTokenID}, text.VocabSize)},
 		Images: classify.ImageLimits{Channels: vision.NumChannels, Height: vision.ImageSize, Width: vision.ImageSize},
@@ -298,14 +300,13 @@ func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 			if builder.Alone {
 				return newModel(c, builder).backbone()
 			}
-			return newVisionModel(vision, c.Attention, builder).backbone(c.InitializerFactor)
+			return newVisionModel(vision, c.Attention, builder).backbone()
 		},
 	}, nil
 }
 
-// backbone is the encoder of images for a classifier, which sees the mean of the patches. factor is
-// that of the weights of the classifier.
-func (m *VisionModel) backbone(factor float64) transformer.Backbone {
+// backbone is the encoder of images for a classifier, which sees the mean of the patches.
+func (m *VisionModel) backbone() transformer.Backbone {
 	return transformer.Backbone{Module: m,
 		ForwardImages: func(x torch.Tensor) torch.Tensor {
 			hidden := m.Forward(x)
@@ -313,11 +314,7 @@ func (m *VisionModel) backbone(factor float64) transformer.Backbone {
 		},
 		InterpolatePosEncoding:   m.InterpolatePosEncoding,
 		SetGradientCheckpointing: m.Encoder.SetGradientCheckpointing,
-		FuseQKVProjections:       m.Encoder.FuseQKVProjections,
-		InitWeights: func(head any) {
-			transformer.InitWeights(head, factor, nil)
-			transformer.InitWeights(head, scaled(m.config.HiddenSize, factor), nil)
-		}}
+		FuseQKVProjections:       m.Encoder.FuseQKVProjections}
 }
 
 // backbone is the whole model, without a head.

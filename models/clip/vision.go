@@ -122,3 +122,22 @@ func (e *VisionEmbeddings) positions(pixels torch.Tensor) torch.Tensor {
 	}
 	return transformer.InterpolatePositions(e.PositionEmbedding.Weight.Unsqueeze(0), 1, rows, columns)
 }
+
+// Classifier is the head of CLIPForImageClassification.
+type Classifier struct {
+	Classifier *nn.Linear `module:"classifier"`
+
+	std float64
+}
+
+func newClassifier(c Config, b transformer.Builder) *Classifier {
+	return &Classifier{b.Linear(c.Vision.HiddenSize, c.Head.NumLabels), scaled(c.Vision.HiddenSize, c.InitializerFactor)}
+}
+
+// DrawWeights draws the weight: transformer.WeightDrawer.
+func (h *Classifier) DrawWeights(_ float64, wanted func(name string, t torch.Tensor) bool) {
+	draw(wanted, weight{"classifier.weight", h.Classifier.Weight, h.std})
+}
+
+// Forward maps vectors of images, [B, hidden], to logits, [B, labels].
+func (h *Classifier) Forward(hidden torch.Tensor) torch.Tensor { return h.Classifier.Forward(hidden) }

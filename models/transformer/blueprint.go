@@ -21,6 +21,7 @@ type Blueprint struct {
 	Activation        Activation // hidden_act
 	LayerNormEps      float64
 	InitializerRange  float64
+	Truncated         bool    // initial weights are those of InitTruncated
 	Dropout           float64 // of hidden states
 	ClassifierDropout float64 // before a classifier of texts
 	AnswerDropout     float64 // before the layer that finds answers: only in DistilBERT
@@ -62,6 +63,12 @@ type Blueprint struct {
 	Document func(architecture string) (pretrained.Document, error)
 	// Build builds the encoder, with a pooler if it has one and the head uses it.
 	Build func(b Builder, pooler bool) Backbone
+}
+
+// InitWeights draws the weights with the given names, or all if missing is nil: [InitWeights] or
+// [InitTruncated].
+func (p Blueprint) InitWeights(m any, missing map[string]bool) {
+	initWeights(m, p.InitializerRange, p.Truncated, missing)
 }
 
 // Backbone is an encoder or decoder that heads are attached to.
@@ -107,7 +114,7 @@ type Backbone struct {
 	Dual                   *Dual // nil unless it compares texts with images
 
 	// InitWeights draws the weights of a head, and those drawn along with them; nil means
-	// [InitWeights].
+	// Blueprint.InitWeights.
 	InitWeights func(head any)
 
 	InputEmbeddings          *nn.Embedding // of tokens; nil in a model of pictures

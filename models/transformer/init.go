@@ -106,15 +106,21 @@ func (b Builder) LayerNorm(size int64, eps float64) *nn.LayerNorm {
 // padding rows, and ones for the weights of layer normalisations. It visits the modules of m in the
 // order of their fields, each after those inside it. Only tensors whose names are in missing are
 // drawn; nil means all.
-func InitWeights(m any, std float64, missing map[string]bool) {
-	torch.NoGrad(func() { torch.Scope(func() { initWithin("", m, std, missing) }) })
+func InitWeights(m any, std float64, missing map[string]bool) { initWeights(m, std, false, missing) }
+
+// InitTruncated is [InitWeights] for models that then draw the weights of linear layers and
+// convolutions once more, from the normal distribution cut off at -2 and 2.
+func InitTruncated(m any, std float64, missing map[string]bool) { initWeights(m, std, true, missing) }
+
+func initWeights(m any, std float64, truncated bool, missing map[string]bool) {
+	torch.NoGrad(func() { torch.Scope(func() { initWithin("", m, std, truncated, missing) }) })
 }
 
-func initWithin(prefix string, m any, std float64, missing map[string]bool) {
+func initWithin(prefix string, m any, std float64, truncated bool, missing map[string]bool) {
 	for _, child := range nn.Children(m) {
-		initWithin(prefix+child.Name+".", child.Module, std, missing)
+		initWithin(prefix+child.Name+".", child.Module, std, truncated, missing)
 	}
-	initModule(m, std, func(name string, t torch.Tensor) bool {
+	initModule(m, std, truncated, func(name string, t torch.Tensor) bool {
 		return t.Defined() && (missing == nil || missing[prefix+name])
 	})
 }
@@ -125,10 +131,13 @@ type WeightDrawer interface {
 	DrawWeights(std float64, wanted func(name string, t torch.Tensor) bool)
 }
 
-func initModule(module any, std float64, wanted func(name string, t torch.Tensor) bool) {
+func initModule(module any, std float64, truncated bool, wanted func(name string, t torch.Tensor) bool) {
 	affine := func(weight, bias torch.Tensor) {
 		if wanted("weight", weight) {
 			initialize.Normal(weight, 0, std, nil)
+			if truncated {
+				initialize.TruncNormal(weight, 0, std, -2, 2, nil)
+			}
 		}
 		if wanted("bias", bias) {
 			initialize.Zeros(bias)

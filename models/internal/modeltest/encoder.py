@@ -271,9 +271,12 @@ def write(path, prefix, list_):
                 )
                 if buffers and seen:
                     entry["cases"][-1]["buffers"] = buffers
-            encoder = getattr(make(), cls.base_model_prefix, None)  # CLIP's is no part of a classifier
-            # With "legacy": False, from_pretrained of transformers 5.17 fails.
-            if whole and encoder is not None and getattr(model.config, "legacy", True):
+            if whole and getattr(model.config, "legacy", True):  # else from_pretrained of transformers 5.17 fails
+                if kind == "CLIP":  # a classifier has only one half of the encoder
+                    encoder = transformers.CLIPModel(model.config)
+                    encoder.vision_model = make().vision_model
+                else:
+                    encoder = getattr(make(), cls.base_model_prefix)
                 with tempfile.TemporaryDirectory() as folder:
                     encoder.save_pretrained(folder)
                     torch.manual_seed(5)
