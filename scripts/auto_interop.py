@@ -5,7 +5,7 @@
 
 transformers saves a model. Go loads it, computes logits and saves it. transformers' Auto class loads what Go saved.
 The models: eight encoders with four heads each, GPT-2 and every type of models/llama with two, T5, mT5, BART, mBART,
-ViT, DeiT, ResNet, both versions of ConvNeXt, and CLIP with and without a classifier. Weights are read from model.safetensors, its shards,
+ViT, DeiT, DINOv2, ResNet, both versions of ConvNeXt, and CLIP with and without a classifier. Weights are read from model.safetensors, its shards,
 pytorch_model.bin and its shards.
 
 All models but ResNet make the same way with an adapter of peft on all linear layers below the head. Image models have
@@ -34,6 +34,7 @@ import torch
 import transformers
 from PIL import Image
 from safetensors.torch import load_file, save_file
+from transformers.models.bit.image_processing_pil_bit import BitImageProcessorPil
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 from transformers.models.convnext.image_processing_pil_convnext import ConvNextImageProcessorPil
 from transformers.models.deit.image_processing_pil_deit import DeiTImageProcessorPil
@@ -226,8 +227,13 @@ for kind, settings in {
             "ImageClassification",
         )
     )
+DINOV2 = dict(
+    hidden_size=48, num_hidden_layers=3, num_attention_heads=4, mlp_ratio=2, image_size=32, patch_size=8, num_labels=5
+)
 CONVNEXT = dict(hidden_sizes=[16, 32, 24], depths=[1, 2, 1], num_stages=3, image_size=48, num_labels=5)
 for kind, settings in {
+    "Dinov2": dict(DINOV2, use_swiglu_ffn=True),
+    "Dinov2WithRegisters": DINOV2,
     "ResNet": dict(embedding_size=16, hidden_sizes=[64, 96], depths=[2, 1], num_labels=5),
     "ConvNext": dict(CONVNEXT, drop_path_rate=0.1),
     "ConvNextV2": dict(CONVNEXT, patch_size=[2, 3]),
@@ -260,6 +266,8 @@ for cls, head in {
 
 def image_processor(config):
     """that of a model, whose pictures are cut out of larger ones"""
+    if config.model_type.startswith("dinov2"):
+        return BitImageProcessorPil(size=dict(shortest_edge=48), crop_size=dict(height=40, width=40))
     if config.model_type == "clip":
         return CLIPImageProcessorPil(size=dict(shortest_edge=35), crop_size=dict(height=32, width=32))
     if config.model_type in ("resnet", "convnext", "convnextv2"):

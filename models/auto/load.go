@@ -20,6 +20,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/clip"
 	"github.com/gotrainer/gotrainer/models/convnext"
 	"github.com/gotrainer/gotrainer/models/deberta"
+	"github.com/gotrainer/gotrainer/models/dinov2"
 	"github.com/gotrainer/gotrainer/models/distilbert"
 	"github.com/gotrainer/gotrainer/models/electra"
 	"github.com/gotrainer/gotrainer/models/gpt2"
@@ -143,7 +144,8 @@ var (
 	}
 	ofPictures = blueprints{
 		"vit": vit.Blueprint, "deit": vit.Blueprint, "resnet": resnet.Blueprint, "convnext": convnext.Blueprint,
-		"convnextv2": convnext.Blueprint, "clip": clip.Blueprint,
+		"convnextv2": convnext.Blueprint, "clip": clip.Blueprint, "dinov2": dinov2.Blueprint,
+		"dinov2_with_registers": dinov2.Blueprint,
 	}
 	duals = blueprints{"clip": clip.Blueprint} // an encoder of texts and one of images
 )

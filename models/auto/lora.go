@@ -28,8 +28,8 @@ var (
 )
 
 // loraTargets are the layers that get updates by default: peft's defaults. For the types that peft
-// has no default for (DistilBERT, MPNet, ModernBERT, Phi-3, SmolLM3, OLMo 2, Granite, mBART, ViT and
-// DeiT), they are the corresponding layers, and for ConvNeXt its linear ones.
+// has no default for (DistilBERT, MPNet, ModernBERT, Phi-3, SmolLM3, OLMo 2, Granite, mBART, ViT,
+// DeiT, DINOv2 and CLIP), they are the corresponding layers, and for ConvNeXt its linear ones.
 var loraTargets = map[string][]string{
 	"bert": {"query", "value"}, "roberta": {"query", "value"}, "xlm-roberta": {"query", "value"},
 	"electra": {"query", "value"}, "distilbert": {"q_lin", "v_lin"}, "mpnet": {"attn.q", "attn.v"},
@@ -42,6 +42,7 @@ var loraTargets = map[string][]string{
 	"mt5": {"q", "v"}, "bart": {"q_proj", "v_proj"}, "mbart": {"q_proj", "v_proj"},
 	"vit": {"q_proj", "v_proj"}, "deit": {"q_proj", "v_proj"},
 	"convnext": {"pwconv1", "pwconv2"}, "convnextv2": {"pwconv1", "pwconv2"}, "clip": {"q_proj", "v_proj"},
+	"dinov2": {"query", "value"}, "dinov2_with_registers": {"query", "value"},
 }
 
 // AddLoRA gives the model an adapter, which is then trained and saved instead of the model itself:

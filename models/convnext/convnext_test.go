@@ -12,6 +12,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/auto"
 	"github.com/gotrainer/gotrainer/models/convnext"
 	"github.com/gotrainer/gotrainer/models/internal/modeltest"
+	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -66,7 +67,7 @@ func TestPicturesThatAreTooSmallAreRefused(t *testing.T) {
 func TestSkippedLayersKeepTheMean(t *testing.T) {
 	testenv.RequireTorch(t)
 	torch.ManualSeed(1)
-	d := &convnext.DropPath{P: 0.25}
+	d := &transformer.DropPath{P: 0.25}
 	x := torch.Ones(4000, 2, 1)
 	y := d.Forward(x)
 	assert.InDelta(t, 1, y.Mean(torch.DefaultDType).Item(), 0.05)

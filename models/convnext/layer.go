@@ -1,8 +1,6 @@
 package convnext
 
 import (
-	"slices"
-
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
@@ -11,13 +9,13 @@ import (
 // Layer is ConvNextLayer: a convolution of each channel with its surroundings, then two linear
 // layers over the channels of each position. The result is added to the input.
 type Layer struct {
-	LayerScale torch.Tensor  `param:"layer_scale_parameter"` // [channels]; undefined: there is none
-	DWConv     *nn.Conv2d    `module:"dwconv"`
-	LayerNorm  *nn.LayerNorm `module:"layernorm"`
-	PWConv1    *nn.Linear    `module:"pwconv1"`
-	GRN        *GRN          `module:"grn"` // only in V2
-	PWConv2    *nn.Linear    `module:"pwconv2"`
-	DropPath   *DropPath     `module:"drop_path"`
+	LayerScale torch.Tensor          `param:"layer_scale_parameter"` // [channels]; undefined: there is none
+	DWConv     *nn.Conv2d            `module:"dwconv"`
+	LayerNorm  *nn.LayerNorm         `module:"layernorm"`
+	PWConv1    *nn.Linear            `module:"pwconv1"`
+	GRN        *GRN                  `module:"grn"` // only in V2
+	PWConv2    *nn.Linear            `module:"pwconv2"`
+	DropPath   *transformer.DropPath `module:"drop_path"`
 
 	activation transformer.Activation
 }
@@ -28,7 +26,7 @@ func newLayer(c Config, b transformer.Builder, size int64, dropPath float64) *La
 		panic(torch.Errorf("convnext.Config", torch.ErrValue, "%v; resolve the config first", err))
 	}
 	factory := torch.TensorOptions{DType: b.DType}
-	l := &Layer{activation: activation, DropPath: &DropPath{P: dropPath}}
+	l := &Layer{activation: activation, DropPath: &transformer.DropPath{P: dropPath}}
 	l.DWConv = b.Conv2d(size, size, nn.Dims{7}, nn.ConvOptions{Padding: nn.Dims{3}, Groups: size})
 	l.LayerNorm = b.LayerNorm(size, innerEps)
 	l.PWConv1 = b.Linear(size, 4*size)
@@ -72,23 +70,4 @@ func (g *GRN) Forward(x torch.Tensor) torch.Tensor {
 		norms = norms.Div(norms.MeanDim([]int64{-1}, true, torch.DefaultDType).AddScalar(1e-6))
 		return g.Weight.Mul(x.Mul(norms)).Add(g.Bias).Add(x)
 	})
-}
-
-// DropPath is stochastic depth (Huang et al., 2016): in training it sets all of x to zero for some
-// samples, and divides the others by the probability of being kept.
-type DropPath struct {
-	nn.Mode
-
-	P float64 // the probability that a sample is set to zero
-}
-
-// Forward maps [B, ...] to the same shape. It returns x itself in evaluation mode.
-func (d *DropPath) Forward(x torch.Tensor) torch.Tensor {
-	if d.P == 0 || !d.Training() {
-		return x
-	}
-	shape := slices.Repeat([]int64{1}, x.Dim())
-	shape[0] = x.Size(0)
-	draws := torch.TensorOptions{DType: x.DType(), Device: x.Device()}.Rand(shape...)
-	return x.DivScalar(1 - d.P).Mul(draws.AddScalar(1 - d.P).Floor())
 }

@@ -10,6 +10,9 @@ import (
 // Projections says how query, key and value are computed.
 type Projections struct {
 	Fused bool // compute one matrix product instead of three
+	// KeysFirst computes the query after key and value, which decides in which order their gradients
+	// are summed.
+	KeysFirst bool
 
 	parts int64                             // number of parts that the heads are divided into; 0 means 1
 	input func(x torch.Tensor) torch.Tensor // applied to x; may be nil
@@ -34,7 +37,11 @@ func (p Projections) Forward(x torch.Tensor, query, key, value *nn.Linear) (q, k
 	if p.input != nil {
 		x = p.input(x)
 	}
-	if !p.Fused {
+	switch {
+	case !p.Fused && p.KeysFirst:
+		k, v = key.Forward(x), value.Forward(x)
+		return query.Forward(x), k, v
+	case !p.Fused:
 		return query.Forward(x), key.Forward(x), value.Forward(x)
 	}
 	size := query.Weight.Size(0)

@@ -199,7 +199,9 @@ for label, settings in MODELS.items():
     found = pipe(picture, candidate_labels=labels)
     entry["scores"] = [next(f["score"] for f in found if f["label"] == label) for label in labels]
     with torch.no_grad():
-        tensors[label + ".texts"] = model.get_text_features(**tok(labels, padding=True, return_tensors="pt")).pooler_output
+        tensors[label + ".texts"] = model.get_text_features(
+            **tok(labels, padding=True, return_tensors="pt")
+        ).pooler_output
     out["models"].append(entry)
 
 causal.write(str(here / "clip"), out)

@@ -10,7 +10,9 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, str(here.parents[1] / "internal/modeltest"))
 import encoder  # first, since it chooses the code paths of libtorch
 
-TEXT = dict(vocab_size=60, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2, eos_token_id=3)
+TEXT = dict(
+    vocab_size=60, hidden_size=8, intermediate_size=8, num_hidden_layers=1, num_attention_heads=2, eos_token_id=3
+)
 VISION = dict(
     hidden_size=16,
     intermediate_size=24,
