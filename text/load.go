@@ -42,14 +42,23 @@ const maxFile = 256 << 20
 // tokens are; without that file, they are those of bert-base-uncased. If tokenizer_config.json has
 // no added_tokens_decoder, tokens are also read from the older files special_tokens_map.json and
 // added_tokens.json.
+//
+// Or the folder contains a model of SentencePiece: spiece.model, spm.model, sentencepiece.bpe.model
+// or tokenizer.model. What is added to it depends on tokenizer_class in tokenizer_config.json or,
+// without it, on model_type in config.json: T5 and mT5, DeBERTa v2 and v3, XLM-RoBERTa, mBART and
+// mBART-50, and Llama. The ids are those of SentencePiece and of the models' original code;
+// transformers 5.17 normalizes text otherwise for some of them.
 func LoadTokenizer(path string) (*Tokenizer, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
 	if !info.IsDir() {
-		if filepath.Base(path) == vocabFile {
+		switch name := filepath.Base(path); {
+		case name == vocabFile:
 			return loadVocab(path)
+		case slices.Contains(pieceFiles, name):
+			return loadPieces(path)
 		}
 		return loadJSON(path)
 	}
@@ -59,15 +68,20 @@ func LoadTokenizer(path string) (*Tokenizer, error) {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
-	vocab := filepath.Join(path, vocabFile)
-	if _, err := os.Stat(vocab); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("no tokenizer in %s: neither %s nor %s is there: %w", path, tokenizerFile, vocabFile,
-				fs.ErrNotExist)
+	for _, name := range append([]string{vocabFile}, pieceFiles...) {
+		file := filepath.Join(path, name)
+		switch _, err := os.Stat(file); {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return nil, fmt.Errorf("tokenizer: %w", err)
+		case name == vocabFile:
+			return loadVocab(file)
+		default:
+			return loadPieces(file)
 		}
-		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
-	return loadVocab(vocab)
+	return nil, fmt.Errorf("no tokenizer in %s: none of %s, %s and %s is there: %w", path, tokenizerFile, vocabFile,
+		strings.Join(pieceFiles, ", "), fs.ErrNotExist)
 }
 
 func loadJSON(path string) (*Tokenizer, error) {
@@ -176,18 +190,24 @@ var bertClasses = []string{"Bert", "DistilBert", "Electra", "MobileBert", "Layou
 
 // bertConfig holds the settings of tokenizer_config.json that BERT's tokenizer uses.
 type bertConfig struct {
-	Class        string                `json:"tokenizer_class"`
-	Lowercase    *bool                 `json:"do_lower_case"`
-	Chinese      *bool                 `json:"tokenize_chinese_chars"`
-	StripAccents *bool                 `json:"strip_accents"`
-	Unknown      *specialtoken.Token   `json:"unk_token"`
-	Sep          *specialtoken.Token   `json:"sep_token"`
-	Pad          *specialtoken.Token   `json:"pad_token"`
-	Cls          *specialtoken.Token   `json:"cls_token"`
-	Mask         *specialtoken.Token   `json:"mask_token"`
-	Extra        tokenList             `json:"extra_special_tokens"`
-	Additional   tokenList             `json:"additional_special_tokens"` // the older name of Extra
-	Added        map[string]AddedToken `json:"added_tokens_decoder"`
+	Class        string              `json:"tokenizer_class"`
+	Lowercase    *bool               `json:"do_lower_case"`
+	Chinese      *bool               `json:"tokenize_chinese_chars"`
+	StripAccents *bool               `json:"strip_accents"`
+	Unknown      *specialtoken.Token `json:"unk_token"`
+	Sep          *specialtoken.Token `json:"sep_token"`
+	Pad          *specialtoken.Token `json:"pad_token"`
+	Cls          *specialtoken.Token `json:"cls_token"`
+	Mask         *specialtoken.Token `json:"mask_token"`
+
+	addedConfig
+}
+
+// addedConfig holds the added tokens of these files.
+type addedConfig struct {
+	Extra      tokenList             `json:"extra_special_tokens"`
+	Additional tokenList             `json:"additional_special_tokens"` // the older name of Extra
+	Added      map[string]AddedToken `json:"added_tokens_decoder"`
 
 	addedFile map[string]int64 // added_tokens.json: ids by token
 }
@@ -208,18 +228,17 @@ func (l *tokenList) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// readBertConfig reads tokenizer_config.json. If that does not list the added tokens, as it does
+// readAdded reads tokenizer_config.json into c. If that does not list the added tokens, as it does
 // since version 4.34 of transformers, it also reads special_tokens_map.json and added_tokens.json.
 // All three files are optional.
-func readBertConfig(dir string) (*bertConfig, error) {
-	c := new(bertConfig)
-	if err := readOptional(filepath.Join(dir, configFile), c); err != nil || c.Added != nil {
-		return c, err
+func readAdded(dir string, c any, added *addedConfig) error {
+	if err := readOptional(filepath.Join(dir, configFile), c); err != nil || added.Added != nil {
+		return err
 	}
 	if err := readOptional(filepath.Join(dir, specialTokensFile), c); err != nil {
-		return nil, err
+		return err
 	}
-	return c, readOptional(filepath.Join(dir, addedTokensFile), &c.addedFile)
+	return readOptional(filepath.Join(dir, addedTokensFile), &added.addedFile)
 }
 
 // readOptional reads a JSON file that may be missing.
@@ -240,8 +259,8 @@ func readOptional(path string, into any) error {
 // loadVocab makes BERT's tokenizer from vocab.txt, as BertTokenizer of transformers does.
 func loadVocab(vocabPath string) (*Tokenizer, error) {
 	dir := filepath.Dir(vocabPath)
-	c, err := readBertConfig(dir)
-	if err != nil {
+	c := new(bertConfig)
+	if err := readAdded(dir, c, &c.addedConfig); err != nil {
 		return nil, err
 	}
 	class := strings.TrimSuffix(strings.TrimSuffix(c.Class, "Fast"), "Tokenizer")
@@ -277,29 +296,38 @@ func (c *bertConfig) options() BertOptions {
 			*t.to = t.from.Content
 		}
 	}
+	named := o.withDefaults()
+	o.AddedTokens = c.addedTokens(SpecialTokens(named.Unknown, named.Sep, named.Pad, named.Cls, named.Mask))
+	return o
+}
+
+// addedTokens returns the added tokens that the files list, those with a name, and the extra special
+// ones.
+func (c *addedConfig) addedTokens(named []AddedToken) (all []AddedToken) {
 	byID := func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) } // decimal numbers
 	for _, key := range slices.SortedFunc(maps.Keys(c.Added), byID) {
-		o.AddedTokens = append(o.AddedTokens, c.Added[key])
+		all = append(all, c.Added[key])
 	}
 	extra := c.Extra
 	if extra == nil {
 		extra = c.Additional
 	}
-	named := o.withDefaults()
-	special := map[string]bool{named.Unknown: true, named.Sep: true, named.Pad: true, named.Cls: true,
-		named.Mask: true}
+	special := map[string]bool{}
+	for _, t := range named {
+		special[t.Content] = true
+	}
 	for _, t := range extra {
 		special[t.Content] = true
 	}
 	byFileID := func(a, b string) int { return cmp.Compare(c.addedFile[a], c.addedFile[b]) }
 	for _, token := range slices.SortedFunc(maps.Keys(c.addedFile), byFileID) {
 		is := special[token]
-		o.AddedTokens = append(o.AddedTokens, AddedToken{Content: token, Normalized: !is, Special: is})
+		all = append(all, AddedToken{Content: token, Normalized: !is, Special: is})
 	}
 	// extra tokens that the vocabulary lacks get ids after these
-	o.AddedTokens = append(o.AddedTokens, SpecialTokens(named.Unknown, named.Sep, named.Pad, named.Cls, named.Mask)...)
+	all = append(all, named...)
 	for _, t := range extra {
-		o.AddedTokens = append(o.AddedTokens, AddedToken(t))
+		all = append(all, AddedToken(t))
 	}
-	return o
+	return all
 }

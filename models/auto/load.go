@@ -354,7 +354,7 @@ var behindEncoder = regexp.MustCompile(`^\d+\.`)
 
 // tokenizerFiles are the files that transformers' tokenizers read.
 var tokenizerFiles = []string{tokenizerName, tokenizerConfigName, specialTokensName, "added_tokens.json",
-	"vocab.txt", "vocab.json", "merges.txt", "sentencepiece.bpe.model", "spiece.model", "tokenizer.model",
+	"vocab.txt", "vocab.json", "merges.txt", "sentencepiece.bpe.model", "spiece.model", "spm.model", "tokenizer.model",
 	chat.FileName}
 
 // loadPreparation loads what prepares the inputs: the tokenizer, the image processor, or both. Each is
