@@ -1,5 +1,5 @@
-// Command image_classification fine-tunes a ViT, ResNet or ConvNeXt on images with one folder per
-// class, as transformers' run_image_classification.py does.
+// Command image_classification fine-tunes a ViT, DINOv2, ResNet or ConvNeXt on images with one folder
+// per class, as transformers' run_image_classification.py does.
 //
 //	# Three kinds of shapes, which it draws, and a small ViT of random weights: seconds.
 //	go run ./examples/image_classification
