@@ -210,3 +210,19 @@ func TestImpossibleSizesOfConvNextImageProcessorsAreRefused(t *testing.T) {
 		assert.ErrorContains(t, err, want, settings)
 	}
 }
+
+// TestOneMeanIsWrittenForEachChannel: a file with a single mean is for images of one channel.
+func TestOneMeanIsWrittenForEachChannel(t *testing.T) {
+	for _, gray := range []bool{false, true} {
+		o := vision.ProcessorOptions{Gray: gray, Width: 4, Height: 3, Filter: vision.Bilinear, Rescale: 1 / 255.,
+			Mean: []float64{0.25}, Std: []float64{0.5}, Float32: true}
+		text, err := json.Marshal(vision.ProcessorConfig{Type: "ViTImageProcessor", ProcessorOptions: o})
+		require.NoError(t, err)
+		again, err := vision.ParseProcessorConfig(text, "")
+		require.NoError(t, err)
+		if !gray {
+			o.Mean, o.Std = []float64{0.25, 0.25, 0.25}, []float64{0.5, 0.5, 0.5}
+		}
+		assert.Equal(t, o, again.ProcessorOptions)
+	}
+}
