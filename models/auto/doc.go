@@ -1,8 +1,8 @@
 // Package auto loads a model for a task, with any encoder or decoder, its tokenizer or image
 // processor, and its labels. It is these classes of transformers 5.17, tensor by tensor and bit by
 // bit: AutoModelForSequenceClassification, AutoModelForTokenClassification,
-// AutoModelForQuestionAnswering, AutoModelForMaskedLM, AutoModelForCausalLM, AutoModelForSeq2SeqLM
-// and AutoModelForImageClassification.
+// AutoModelForQuestionAnswering, AutoModelForMaskedLM, AutoModelForCausalLM, AutoModelForSeq2SeqLM,
+// AutoModelForImageClassification and, for TrOCR, AutoModelForImageTextToText.
 //
 //	ner, err := auto.TokenClassification(ctx, "dslim/bert-base-NER", auto.Options{}) // a folder or a name on the Hub
 //	step, err := engine.New(ner.Task(), engine.Options{})
@@ -15,7 +15,8 @@
 //     qwen3, phi3, gemma, gemma2, gemma3_text, smollm3, olmo2 and, only as a language model,
 //     granite;
 //   - text to text ([Seq2SeqLM]): t5, mt5, bart and mbart;
-//   - images ([ImageClassification]): vit, deit, resnet, convnext and convnextv2.
+//   - images ([ImageClassification]): vit, deit, resnet, convnext and convnextv2;
+//   - text in images ([ImageToText]): vision-encoder-decoder of a vit or deit and a trocr.
 //
 // An unsupported setting that would change the results is refused by name. A missing part of the
 // encoder is an error. A head that the files do not have is drawn as transformers draws it.
@@ -26,8 +27,7 @@
 // mode.
 //
 // transformers loads what Save writes, and every checkpoint of a run: config.json with the class
-// and the labels, the weights, and the files of the tokenizer and chat template or of the image
-// processor.
+// and the labels, the weights, and the files of the tokenizer, chat template and image processor.
 //
 // [Encoder] is AutoModel, an encoder without a head; package sentence uses it to make embeddings of
 // texts.

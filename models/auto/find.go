@@ -39,7 +39,7 @@ func find(ctx context.Context, model, revision string, weights bool, files ...st
 	}
 	o := hub.FetchOptions{Revision: revision, Allow: append(slices.Clone(tokenizerFiles), pretrained.ConfigName,
 		lora.ConfigName, lora.WeightsName, lora.PickleName, chat.FolderName+"/*.jinja", generationConfigName,
-		vision.ProcessorConfigName)}
+		vision.ProcessorConfigName, processorName)}
 	o.Allow = append(o.Allow, files...)
 	if weights {
 		o.Allow = append(o.Allow, pretrained.SafetensorsName, pretrained.SafetensorsIndexName, "model-*-of-*.safetensors")

@@ -3,6 +3,7 @@ package auto
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -30,7 +31,7 @@ var _ classify.ImageModel = (*ImageClassifier)(nil)
 // ImageClassification loads a model from a folder or the Hub.
 func ImageClassification(ctx context.Context, model string, o Options) (*ImageClassifier, error) {
 	if o.Quantize != nil {
-		return nil, errors.New("auto: Options.Quantize is set; want nil: weights in four bits are for models of texts")
+		return nil, errQuantizedImages
 	}
 	m, err := load(ctx, model, imageClassification, o)
 	if err != nil {
@@ -39,11 +40,14 @@ func ImageClassification(ctx context.Context, model string, o Options) (*ImageCl
 	return &ImageClassifier{m}, nil
 }
 
+var errQuantizedImages = errors.New(
+	"auto: Options.Quantize is set; want nil: weights in four bits are for models of texts")
+
 // NewImageClassification makes a model with random weights, in training mode: from_config. The
 // processor is saved with the model. It may be nil if the program has prepared pixels.
 func NewImageClassification(c Config, processor *vision.Processor) (*ImageClassifier, error) {
 	p, err := c.Blueprint()
-	if err == nil && p.Images.Channels == 0 {
+	if err == nil && (p.Images.Channels == 0 || p.Pair) {
 		err = fmt.Errorf("a %s is not for %s", p.Class, imageClassification.class)
 	}
 	var m *Model
@@ -83,7 +87,9 @@ func (m *ImageClassifier) ImageLimits() classify.ImageLimits { return m.blueprin
 // same size. The positions of patches are interpolated between those that the model knows:
 // interpolate_pos_encoding of transformers. It is an error for models whose patches are not square
 // or do not form a square, and for convolutional models, which take images of any size anyway.
-func (m *ImageClassifier) InterpolatePosEncoding(on bool) error {
+func (m *ImageClassifier) InterpolatePosEncoding(on bool) error { return m.interpolatePosEncoding(on) }
+
+func (m *Model) interpolatePosEncoding(on bool) error {
 	if m.backbone.InterpolatePosEncoding == nil {
 		return fmt.Errorf("auto: %s has no positions to interpolate (InterpolatePosEncoding); it takes pictures of any size",
 			m.Architecture())
@@ -104,31 +110,42 @@ func (m *ImageClassifier) Task() *classify.ImageTask {
 // single-label heads; for others, set the sample's Targets. Random augmentation for training is in
 // package vision/transforms; take its sizes, means and deviations from ImageProcessor.Options.
 func (m *ImageClassifier) Encode(im *vision.Image, label int64) (s classify.ImageSample, err error) {
+	made, err := m.prepare(im)
+	return classify.ImageSample{Pixels: made.Pixels, Shape: made.Shape, Label: label}, err
+}
+
+// prepare makes of an image the numbers that the model takes.
+func (m *Model) prepare(im *vision.Image) (made inputs.Image, err error) {
 	if m.ImageProcessor == nil {
-		return s, m.errNoImageProcessor()
+		return made, m.errNoImageProcessor()
 	}
 	if im == nil || len(im.Pix) == 0 {
-		return s, fmt.Errorf("auto: the picture is %v; want one of at least 1x1", im)
+		return made, fmt.Errorf("auto: the picture is %v; want one of at least 1x1", im)
 	}
 	channels, height, width := m.ImageProcessor.Shape(im)
-	s = classify.ImageSample{Pixels: make([]float32, m.ImageProcessor.Len(im)), Label: label,
+	made = inputs.Image{Pixels: make([]float32, m.ImageProcessor.Len(im)),
 		Shape: []int64{int64(channels), int64(height), int64(width)}}
-	if err := m.ImageProcessor.Process(s.Pixels, im); err != nil {
-		return s, fmt.Errorf("auto: %w", err)
+	if err := m.ImageProcessor.Process(made.Pixels, im); err != nil {
+		return made, fmt.Errorf("auto: %w", err)
 	}
-	return s, nil
+	return made, nil
 }
 
 // EncodeFile is [ImageClassifier.Encode] for an image file.
-func (m *ImageClassifier) EncodeFile(path string, label int64) (s classify.ImageSample, err error) {
+func (m *ImageClassifier) EncodeFile(path string, label int64) (classify.ImageSample, error) {
+	return ofFile(path, func(im *vision.Image) (classify.ImageSample, error) { return m.Encode(im, label) })
+}
+
+// ofFile returns what f makes of an image file.
+func ofFile[T any](path string, f func(im *vision.Image) (T, error)) (made T, err error) {
 	im, err := vision.Open(path, vision.DecodeOptions{})
 	if err != nil {
-		return s, err
+		return made, err
 	}
-	if s, err = m.Encode(im, label); err != nil {
-		return s, fmt.Errorf("%w (%s)", err, path)
+	if made, err = f(im); err != nil {
+		return made, fmt.Errorf("%w (%s)", err, path)
 	}
-	return s, nil
+	return made, nil
 }
 
 // Class is a class of an image.
@@ -189,11 +206,38 @@ func (m *ImageClassifier) predict(s classify.ImageSample) (classes []Class, err 
 // maxProcessorConfig is a size limit far above that of any preprocessor_config.json.
 const maxProcessorConfig = 4 << 20
 
-// loadImageProcessor reads preprocessor_config.json from a folder.
+// processorName is the file in which transformers 5 saves an image processor together with a
+// tokenizer. It is read where there is no preprocessor_config.json.
+const processorName = "processor_config.json"
+
+// readProcessorConfig reads preprocessor_config.json, or what stands for it in
+// processor_config.json.
+func readProcessorConfig(dir string) ([]byte, error) {
+	text, err := regularfile.ReadFile(filepath.Join(dir, vision.ProcessorConfigName), maxProcessorConfig)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return text, err
+	}
+	path := filepath.Join(dir, processorName)
+	whole, err2 := regularfile.ReadFile(path, maxProcessorConfig)
+	if err2 != nil {
+		return nil, err2
+	}
+	var f struct {
+		Images json.RawMessage `json:"image_processor"`
+	}
+	if err := json.Unmarshal(whole, &f); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if f.Images == nil {
+		return nil, err
+	}
+	return f.Images, nil
+}
+
+// loadImageProcessor reads the image processor from a folder.
 func (m *Model) loadImageProcessor(dir string, w io.Writer) error {
 	m.processor.Type = m.blueprint.ImageProcessor
-	path := filepath.Join(dir, vision.ProcessorConfigName)
-	text, err := regularfile.ReadFile(path, maxProcessorConfig)
+	text, err := readProcessorConfig(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		fmt.Fprintf(w, "auto: %s has no %s: the model takes numbers, but no pictures\n", dir, vision.ProcessorConfigName)
 		return nil

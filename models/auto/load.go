@@ -30,6 +30,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/roberta"
 	"github.com/gotrainer/gotrainer/models/t5"
 	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/models/trocr"
 	"github.com/gotrainer/gotrainer/models/vit"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/nn/quantized"
@@ -106,6 +107,8 @@ var (
 	causalLM  = task{class: "ForCausalLM", peft: "CAUSAL_LM", head: newCausalHead, decoder: true}
 	seq2seqLM = task{class: "ForConditionalGeneration", peft: "SEQ_2_SEQ_LM", head: newSeq2SeqHead, decoder: true}
 
+	imageToText = task{class: "ForImageTextToText", decoder: true, images: true}
+
 	encoderAlone = task{class: "Model", peft: "FEATURE_EXTRACTION", head: newNoHead, pooler: true, alone: true}
 )
 
@@ -135,6 +138,7 @@ var (
 	pairs = blueprints{ // an encoder and a decoder
 		"t5": t5.Blueprint, "mt5": t5.Blueprint, "bart": bart.Blueprint, "mbart": bart.Blueprint,
 	}
+	readers    = blueprints{"vision-encoder-decoder": trocr.Blueprint} // of text in pictures
 	ofPictures = blueprints{
 		"vit": vit.Blueprint, "deit": vit.Blueprint, "resnet": resnet.Blueprint, "convnext": convnext.Blueprint,
 		"convnextv2": convnext.Blueprint,
@@ -225,6 +229,8 @@ func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Bluepr
 		known = classifiers
 	case t.class == seq2seqLM.class:
 		known = pairs
+	case t.class == imageToText.class:
+		known = readers
 	case t.decoder:
 		known = decoders
 	case t.images:
@@ -279,12 +285,21 @@ func build(dir string, p transformer.Blueprint, t task, o Options, dtype torch.D
 	}
 	// The files decide whether the output layer has its own weight, whatever config.json says.
 	if p.Pair {
-		if p.Untied, err = pretrained.Differ(dir, "lm_head.weight", prefix+"shared.weight"); err != nil {
+		names := p.TiedWeights
+		if names[0] == "" {
+			names = [2]string{prefix + "shared.weight", "lm_head.weight"}
+		}
+		differ, err := pretrained.Differ(dir, names[0], names[1])
+		if err != nil {
 			return nil, fmt.Errorf("auto: %w", err)
 		}
+		p.Untied = p.Untied || differ
 	}
 	fresh := func(name string) bool {
 		return prefix != "" && (!strings.HasPrefix(name, prefix) || strings.HasPrefix(name, prefix+"pooler."))
+	}
+	if p.Images.Channels > 0 && p.Pair { // the pooler of its encoder computes nothing
+		fresh = func(name string) bool { return strings.HasPrefix(name, "encoder.pooler.") }
 	}
 	if t.alone {
 		fresh = func(name string) bool { return strings.HasPrefix(name, "pooler.") }
@@ -346,13 +361,22 @@ var tokenizerFiles = []string{tokenizerName, tokenizerConfigName, specialTokensN
 	"vocab.txt", "vocab.json", "merges.txt", "sentencepiece.bpe.model", "spiece.model", "tokenizer.model",
 	chat.FileName}
 
-// loadPreparation loads from a folder what prepares the inputs: the tokenizer or the image processor.
+// loadPreparation loads from a folder what prepares the inputs: the tokenizer, the image processor,
+// or both.
 func (m *Model) loadPreparation(dir string, w io.Writer) error {
 	if m.task.images {
-		return m.loadImageProcessor(dir, w)
+		if err := m.loadImageProcessor(dir, w); err != nil {
+			return err
+		}
 	}
-	return m.loadTokenizer(dir, w)
+	if m.task.hasTexts() {
+		return m.loadTokenizer(dir, w)
+	}
+	return nil
 }
+
+// hasTexts reports whether the model reads or writes texts.
+func (t task) hasTexts() bool { return !t.images || t.decoder }
 
 func (m *Model) loadTokenizer(dir string, w io.Writer) error {
 	m.tokenizerDir = dir
@@ -385,6 +409,6 @@ func (m *Model) errNoTokenizer() error {
 	if m.tokenizerDir == "" {
 		return errors.New("auto: the model has no tokenizer; set Model.Tokenizer")
 	}
-	return fmt.Errorf("auto: %s has no tokenizer; want %s or %s beside the weights, or set Model.Tokenizer",
-		m.tokenizerDir, tokenizerName, "vocab.txt")
+	return fmt.Errorf("auto: %s has no tokenizer; want %s, BERT's vocab.txt, or RoBERTa's vocab.json and merges.txt "+
+		"beside the weights, or set Model.Tokenizer", m.tokenizerDir, tokenizerName)
 }

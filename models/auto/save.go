@@ -46,10 +46,12 @@ func (m *Model) WriteConfig(dir string) error {
 	if err := m.writeConfig(dir); err != nil {
 		return err
 	}
-	switch {
-	case m.task.images && m.ImageProcessor != nil:
-		return m.writeImageProcessor(dir)
-	case m.task.images, m.Tokenizer == nil:
+	if m.task.images && m.ImageProcessor != nil {
+		if err := m.writeImageProcessor(dir); err != nil {
+			return err
+		}
+	}
+	if !m.task.hasTexts() || m.Tokenizer == nil {
 		return nil
 	}
 	err := m.writeTokenizer(dir)

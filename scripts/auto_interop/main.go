@@ -4,7 +4,7 @@
 //	auto_interop HEAD IN OUT
 //
 // HEAD is the suffix of transformers' class, such as TokenClassification. IN holds the model and
-// inputs.safetensors (ids, mask), or picture.png for an image model; OUT gets the model and
+// inputs.safetensors (ids, mask), picture.png for an image model, or both; OUT gets the model and
 // logits.safetensors.
 package main
 
@@ -74,6 +74,12 @@ func forward(head string, m *auto.Model, in string) (func() torch.Tensor, error)
 	if err != nil {
 		return nil, err
 	}
+	if head == "ImageTextToText" { // the first five tokens of the first text
+		reader := &auto.ImageToTextModel{Model: m}
+		s, err := reader.EncodeFile(filepath.Join(in, "picture.png"), "")
+		pixels := torch.From(s.Pixels, append([]int64{1}, s.Shape...)...)
+		return func() torch.Tensor { return reader.ForwardPair(pixels, ids.Narrow(0, 0, 1).Narrow(1, 0, 5)) }, err
+	}
 	mask, err := inputs.Read("mask")
 	if head == "Seq2SeqLM" { // the first five tokens of each text serve as its target
 		pair := &auto.Seq2SeqLanguageModel{Model: m}
@@ -117,6 +123,12 @@ func load(head, dir string) (*auto.Model, error) {
 		return m.Model, nil
 	case "ImageClassification":
 		m, err := auto.ImageClassification(ctx, dir, auto.Options{})
+		if err != nil {
+			return nil, err
+		}
+		return m.Model, nil
+	case "ImageTextToText":
+		m, err := auto.ImageToText(ctx, dir, auto.Options{})
 		if err != nil {
 			return nil, err
 		}
