@@ -3,14 +3,14 @@
 
     python scripts/auto_interop.py [CLASS...]   # all classes, or those whose names begin so
 
-transformers saves a model. Go loads it, computes logits and saves it. transformers' Auto class loads what Go saved.
-The models: eight encoders with four heads each, GPT-2 and every type of models/llama with two, T5, mT5, BART, mBART,
-ViT, DeiT, DINOv2, ResNet, both versions of ConvNeXt, and CLIP with and without a classifier. Weights are read from model.safetensors, its shards,
-pytorch_model.bin and its shards.
+transformers saves a model. Go loads it, computes logits and saves it. transformers' Auto class loads what Go saved. The
+models: eight encoders with four heads each, GPT-2 and every type of models/llama with two, T5, mT5, BART, mBART, ViT,
+DeiT, DINOv2, ResNet, both versions of ConvNeXt, CLIP with and without a classifier, and TrOCR with a ViT and a DeiT.
+Weights are read from model.safetensors, its shards, pytorch_model.bin and its shards.
 
 All models but ResNet make the same way with an adapter of peft on all linear layers below the head. Image models have
-an image processor, whose numbers are compared as well. A folder that has tokenizer.json alone must come back with a
-tokenizer that gives the same ids.
+an image processor, whose numbers are compared as well. A TrOCR has a TrOCRProcessor, with a tokenizer. A folder that
+has tokenizer.json alone must come back with a tokenizer that gives the same ids.
 
 Run it from the root of the repository, with the packages of scripts/golden/requirements.txt. The Go side finds
 libtorch as always (GOTRAINER_LIB).
@@ -263,6 +263,33 @@ for cls, head in {
         )
     )
 
+VISION = dict(hidden_size=48, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96, image_size=[32, 48])
+TROCR = dict(
+    vocab_size=300,
+    decoder_layers=2,
+    decoder_attention_heads=4,
+    decoder_ffn_dim=64,
+    max_position_embeddings=40,
+    is_decoder=True,
+)
+for seen, settings in {
+    "vit": dict(d_model=32, scale_embedding=True),
+    "deit": dict(d_model=40, cross_attention_hidden_size=48, layernorm_embedding=False, tie_word_embeddings=False),
+}.items():
+    KINDS.append(
+        (
+            transformers.VisionEncoderDecoderConfig(
+                encoder=dict(VISION, model_type=seen, patch_size=8),
+                decoder=dict(TROCR, model_type="trocr", **settings),
+                decoder_start_token_id=2,
+                pad_token_id=1,
+                eos_token_id=2,
+            ),
+            transformers.VisionEncoderDecoderModel,
+            "ImageTextToText",
+        )
+    )
+
 
 def image_processor(config):
     """that of a model, whose pictures are cut out of larger ones"""
@@ -270,6 +297,8 @@ def image_processor(config):
         return BitImageProcessorPil(size=dict(shortest_edge=48), crop_size=dict(height=40, width=40))
     if config.model_type == "clip":
         return CLIPImageProcessorPil(size=dict(shortest_edge=35), crop_size=dict(height=32, width=32))
+    if config.model_type == "vision-encoder-decoder":
+        return image_processor(config.encoder)
     if config.model_type in ("resnet", "convnext", "convnextv2"):
         return ConvNextImageProcessorPil(size=dict(shortest_edge=48), crop_pct=0.9)
     height, width = config.image_size if isinstance(config.image_size, list) else (config.image_size, config.image_size)
@@ -287,19 +316,11 @@ def logits_of(model, ids, mask, pixels=None):
     if hasattr(model, "text_projection"):
         return model(input_ids=ids, attention_mask=mask, pixel_values=pixels).logits_per_text
     if pixels is not None:
-        return model(pixel_values=pixels).logits
+        text = dict(decoder_input_ids=ids[:1, :5]) if model.config.is_encoder_decoder else {}
+        return model(pixel_values=pixels, **text).logits
     second = dict(decoder_input_ids=ids[:, :5]) if model.config.is_encoder_decoder and hasattr(model, "lm_head") else {}
     out = model(input_ids=ids, attention_mask=mask, **second)
     return out.logits if "logits" in out else torch.stack([out.start_logits, out.end_logits], -1)
-
-
-def settings_of(config):
-    """what a model computes, of its config"""
-    apart = ("architectures", "dtype", "problem_type", "transformers_version", "_name_or_path")
-    return {
-        k: settings_of(v) if isinstance(v, transformers.PreTrainedConfig) else v
-        for k, v in ((k, getattr(config, k)) for k in config.to_dict() if k not in apart)
-    }
 
 
 def shards(folder, state):
@@ -389,6 +410,7 @@ TASKS = {
     "Seq2SeqLM": "SEQ_2_SEQ_LM",
     "ImageClassification": None,
     "ZeroShotImageClassification": None,
+    "ImageTextToText": None,
 }
 
 
@@ -403,6 +425,7 @@ def adapter(program, model, head, folder, inputs, picture=None, processor=None):
         for n, m in model.named_modules()
         if isinstance(m, (torch.nn.Linear, transformers.pytorch_utils.Conv1D))
         and n.startswith((model.base_model_prefix + ".", "encoder.", "decoder.", "text_model.", "vision_model."))
+        and not n.endswith("output_projection")
     ]
     adapted = peft.get_peft_model(
         cls.from_pretrained(base),
@@ -418,7 +441,7 @@ def adapter(program, model, head, folder, inputs, picture=None, processor=None):
     adapted.save_pretrained(there)
     pixels = None
     if processor:
-        processor.save_pretrained(there)
+        (trocr_processor(processor) if head == "ImageTextToText" else processor).save_pretrained(there)
         picture.save(there / "picture.png")
         pixels = processor(picture, return_tensors="pt").pixel_values
     save_file(inputs, there / "inputs.safetensors")
@@ -440,6 +463,35 @@ def adapter(program, model, head, folder, inputs, picture=None, processor=None):
         }.items()
         if bad
     ]
+
+
+def trocr_processor(processor):
+    """A TrOCRProcessor, which transformers 5 saves in other files than an image processor alone"""
+    words = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "i", "n", "P", "Ġ", "in", "Ġin", "ĠP"]
+    return transformers.TrOCRProcessor(
+        processor,
+        transformers.RobertaTokenizerFast(
+            vocab={w: i for i, w in enumerate(words)}, merges=[("i", "n"), ("Ġ", "in"), ("Ġ", "P")]
+        ),
+    )
+
+
+def same_processor(processor, folder, picture):
+    """whether transformers makes of a picture and its text what it made before"""
+    again = transformers.TrOCRProcessor.from_pretrained(folder)
+    want, got = (p(picture, text="in Pin", return_tensors="pt") for p in (processor, again))
+    return all(torch.equal(want[k], got[k]) for k in ("pixel_values", "labels"))
+
+
+def all_settings(config):
+    """The settings of a config, and of the configs in it"""
+    parts = {k: all_settings(getattr(config, k)) for k in config.sub_configs}
+    own = {k: getattr(config, k) for k in config.to_dict() if k not in IGNORED and k not in parts}
+    return own | parts
+
+
+# what transformers sets where it saves or loads a model
+IGNORED = ("architectures", "dtype", "problem_type", "transformers_version", "_name_or_path")
 
 
 def tell(name, wrong):
@@ -466,7 +518,7 @@ def main():
             torch.manual_seed(3)
             model = kind(config).eval()
             pixels = processor = None
-            if head.endswith("ImageClassification"):
+            if head.endswith(("ImageClassification", "ImageTextToText")):
                 processor = image_processor(config)
                 pixels = processor(picture, return_tensors="pt").pixel_values
             if (
@@ -478,6 +530,8 @@ def main():
             with torch.no_grad():
                 want = logits_of(model, ids, mask, pixels)
             title = kind.__name__ + (" 1.1" if getattr(config, "scale_decoder_outputs", True) is False else "")
+            if head == "ImageTextToText":
+                title += f" of {config.encoder.model_type}"
             for layout in ["safetensors", "shards of safetensors", "bin", "shards of bin"]:
                 name = f"{title}, {layout}"
                 there, back = scratch / name / "python", scratch / name / "go"
@@ -487,10 +541,11 @@ def main():
                 tokenized = encoder in ("Bert", "DistilBert", "Roberta", "Bart") and layout == "safetensors"
                 if tokenized:
                     write_tokenizer(encoder, there)
+                reads = trocr_processor(processor) if head == "ImageTextToText" else None
                 if processor:
-                    processor.save_pretrained(there)
+                    (reads or processor).save_pretrained(there)
                     shutil.copy(scratch / "picture.png", there)
-                if head != "ImageClassification":
+                if reads or head != "ImageClassification":
                     save_file({"ids": ids, "mask": mask}, there / "inputs.safetensors")
                 subprocess.run([program, head, there, back], check=True, stderr=subprocess.DEVNULL)
                 logits = load_file(back / "logits.safetensors")["logits"]
@@ -512,9 +567,10 @@ def main():
                         "labels": again.config.id2label != config.id2label,
                         "image processor": processor
                         and type(processor).from_pretrained(back).to_dict() != processor.to_dict(),
+                        "processor": reads and not same_processor(reads, back, picture),
                         "tokenizer": tokenized and not same_tokens(model, back),
                         "names": any(info[k] for k in ("missing_keys", "unexpected_keys", "mismatched_keys")),
-                        "settings": settings_of(again.config) != settings_of(config),
+                        "settings": any(all_settings(again.config)[k] != v for k, v in all_settings(config).items()),
                     }.items()
                     if bad
                 ]

@@ -39,9 +39,10 @@ const maxFile = 256 << 20
 // LoadTokenizer reads a tokenizer from tokenizer.json, given as a file or as the folder that
 // contains it. A folder without it may contain the vocab.txt of a BERT model instead. The
 // tokenizer_config.json beside it then says whether text is lower-cased and what the special
-// tokens are; without that file, they are those of bert-base-uncased. If tokenizer_config.json has
-// no added_tokens_decoder, tokens are also read from the older files special_tokens_map.json and
-// added_tokens.json.
+// tokens are; without that file, they are those of bert-base-uncased. Or it contains vocab.json and
+// merges.txt, and tokenizer_config.json says that they are a RobertaTokenizer or BartTokenizer. If
+// tokenizer_config.json has no added_tokens_decoder, tokens are also read from the older files
+// special_tokens_map.json and added_tokens.json.
 //
 // Or the folder contains a model of SentencePiece: spiece.model, spm.model, sentencepiece.bpe.model
 // or tokenizer.model. What is added to it depends on tokenizer_class in tokenizer_config.json or,
@@ -80,8 +81,7 @@ func LoadTokenizer(path string) (*Tokenizer, error) {
 			return loadPieces(file)
 		}
 	}
-	return nil, fmt.Errorf("no tokenizer in %s: none of %s, %s and %s is there: %w", path, tokenizerFile, vocabFile,
-		strings.Join(pieceFiles, ", "), fs.ErrNotExist)
+	return loadRoberta(path)
 }
 
 func loadJSON(path string) (*Tokenizer, error) {
@@ -188,28 +188,72 @@ func (t *Tokenizer) MarshalJSON() ([]byte, error) {
 var bertClasses = []string{"Bert", "DistilBert", "Electra", "MobileBert", "LayoutLM", "SqueezeBert", "ConvBert",
 	"RetriBert", "Lxmert", "DPRContextEncoder", "DPRQuestionEncoder", "DPRReader"}
 
-// bertConfig holds the settings of tokenizer_config.json that BERT's tokenizer uses.
-type bertConfig struct {
-	Class        string              `json:"tokenizer_class"`
-	Lowercase    *bool               `json:"do_lower_case"`
-	Chinese      *bool               `json:"tokenize_chinese_chars"`
-	StripAccents *bool               `json:"strip_accents"`
-	Unknown      *specialtoken.Token `json:"unk_token"`
-	Sep          *specialtoken.Token `json:"sep_token"`
-	Pad          *specialtoken.Token `json:"pad_token"`
-	Cls          *specialtoken.Token `json:"cls_token"`
-	Mask         *specialtoken.Token `json:"mask_token"`
-
-	addedConfig
-}
-
-// addedConfig holds the added tokens of these files.
-type addedConfig struct {
+// tokenizerSettings are the settings of tokenizer_config.json that tokenizers use which are made of
+// other files than tokenizer.json.
+type tokenizerSettings struct {
+	Class      string                `json:"tokenizer_class"`
+	Unknown    *specialtoken.Token   `json:"unk_token"`
+	Sep        *specialtoken.Token   `json:"sep_token"`
+	Pad        *specialtoken.Token   `json:"pad_token"`
+	Cls        *specialtoken.Token   `json:"cls_token"`
+	Mask       *specialtoken.Token   `json:"mask_token"`
 	Extra      tokenList             `json:"extra_special_tokens"`
 	Additional tokenList             `json:"additional_special_tokens"` // the older name of Extra
 	Added      map[string]AddedToken `json:"added_tokens_decoder"`
 
 	addedFile map[string]int64 // added_tokens.json: ids by token
+}
+
+// class returns the class of transformers without its suffix.
+func (s *tokenizerSettings) class() string {
+	return strings.TrimSuffix(strings.TrimSuffix(s.Class, "Fast"), "Tokenizer")
+}
+
+// added returns the tokens of added_tokens_decoder in the order of their ids.
+func (s *tokenizerSettings) added() (tokens []AddedToken) {
+	byID := func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) } // decimal numbers
+	for _, key := range slices.SortedFunc(maps.Keys(s.Added), byID) {
+		tokens = append(tokens, s.Added[key])
+	}
+	return tokens
+}
+
+// extra returns the special tokens besides those that have a role.
+func (s *tokenizerSettings) extra() tokenList {
+	if s.Extra == nil {
+		return s.Additional
+	}
+	return s.Extra
+}
+
+// tokens returns the added tokens that the files list, those with a role, and the other special ones.
+func (s *tokenizerSettings) tokens(named []AddedToken) (all []AddedToken) {
+	all = s.added()
+	special := map[string]bool{}
+	for _, t := range named {
+		special[t.Content] = true
+	}
+	for _, t := range s.extra() {
+		special[t.Content] = true
+	}
+	byFileID := func(a, b string) int { return cmp.Compare(s.addedFile[a], s.addedFile[b]) }
+	for _, token := range slices.SortedFunc(maps.Keys(s.addedFile), byFileID) {
+		is := special[token]
+		all = append(all, AddedToken{Content: token, Normalized: !is, Special: is})
+	}
+	all = append(all, named...)
+	for _, t := range s.extra() { // those that the vocabulary lacks get the last ids
+		all = append(all, AddedToken(t))
+	}
+	return all
+}
+
+// bertConfig holds the settings of tokenizer_config.json that BERT's tokenizer uses.
+type bertConfig struct {
+	tokenizerSettings
+	Lowercase    *bool `json:"do_lower_case"`
+	Chinese      *bool `json:"tokenize_chinese_chars"`
+	StripAccents *bool `json:"strip_accents"`
 }
 
 // tokenList is a list of special tokens; in JSON it may also be an object that names each token.
@@ -228,17 +272,18 @@ func (l *tokenList) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// readAdded reads tokenizer_config.json into c. If that does not list the added tokens, as it does
-// since version 4.34 of transformers, it also reads special_tokens_map.json and added_tokens.json.
-// All three files are optional.
-func readAdded(dir string, c any, added *addedConfig) error {
-	if err := readOptional(filepath.Join(dir, configFile), c); err != nil || added.Added != nil {
+// readSettings reads tokenizer_config.json into c. If that does not list the added tokens, as it
+// does since version 4.34 of transformers, it also reads special_tokens_map.json and
+// added_tokens.json. All three files are optional. shared are the settings in c that all classes
+// have.
+func readSettings(dir string, c any, shared *tokenizerSettings) error {
+	if err := readOptional(filepath.Join(dir, configFile), c); err != nil || shared.Added != nil {
 		return err
 	}
 	if err := readOptional(filepath.Join(dir, specialTokensFile), c); err != nil {
 		return err
 	}
-	return readOptional(filepath.Join(dir, addedTokensFile), &added.addedFile)
+	return readOptional(filepath.Join(dir, addedTokensFile), &shared.addedFile)
 }
 
 // readOptional reads a JSON file that may be missing.
@@ -259,12 +304,11 @@ func readOptional(path string, into any) error {
 // loadVocab makes BERT's tokenizer from vocab.txt, as BertTokenizer of transformers does.
 func loadVocab(vocabPath string) (*Tokenizer, error) {
 	dir := filepath.Dir(vocabPath)
-	c := new(bertConfig)
-	if err := readAdded(dir, c, &c.addedConfig); err != nil {
+	var c bertConfig
+	if err := readSettings(dir, &c, &c.tokenizerSettings); err != nil {
 		return nil, err
 	}
-	class := strings.TrimSuffix(strings.TrimSuffix(c.Class, "Fast"), "Tokenizer")
-	if class != "" && !slices.Contains(bertClasses, class) {
+	if class := c.class(); class != "" && !slices.Contains(bertClasses, class) {
 		return nil, fmt.Errorf("%s: tokenizer_class %q cannot be made of vocab.txt; save tokenizer.json with "+
 			"transformers (save_pretrained of the fast tokenizer) and load that", filepath.Join(dir, configFile), c.Class)
 	}
@@ -297,37 +341,6 @@ func (c *bertConfig) options() BertOptions {
 		}
 	}
 	named := o.withDefaults()
-	o.AddedTokens = c.addedTokens(SpecialTokens(named.Unknown, named.Sep, named.Pad, named.Cls, named.Mask))
+	o.AddedTokens = c.tokens(SpecialTokens(named.Unknown, named.Sep, named.Pad, named.Cls, named.Mask))
 	return o
-}
-
-// addedTokens returns the added tokens that the files list, those with a name, and the extra special
-// ones.
-func (c *addedConfig) addedTokens(named []AddedToken) (all []AddedToken) {
-	byID := func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) } // decimal numbers
-	for _, key := range slices.SortedFunc(maps.Keys(c.Added), byID) {
-		all = append(all, c.Added[key])
-	}
-	extra := c.Extra
-	if extra == nil {
-		extra = c.Additional
-	}
-	special := map[string]bool{}
-	for _, t := range named {
-		special[t.Content] = true
-	}
-	for _, t := range extra {
-		special[t.Content] = true
-	}
-	byFileID := func(a, b string) int { return cmp.Compare(c.addedFile[a], c.addedFile[b]) }
-	for _, token := range slices.SortedFunc(maps.Keys(c.addedFile), byFileID) {
-		is := special[token]
-		all = append(all, AddedToken{Content: token, Normalized: !is, Special: is})
-	}
-	// extra tokens that the vocabulary lacks get ids after these
-	all = append(all, named...)
-	for _, t := range extra {
-		all = append(all, AddedToken(t))
-	}
-	return all
 }

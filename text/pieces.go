@@ -59,7 +59,6 @@ var classOfModel = map[string]string{"t5": "T5", "mt5": "T5", "deberta-v2": "Deb
 
 // pieceSettings are settings of tokenizer_config.json.
 type pieceSettings struct {
-	Class     string `json:"tokenizer_class"`
 	ExtraIDs  *int   `json:"extra_ids"`
 	Lowercase bool   `json:"do_lower_case"`
 	ByPunct   bool   `json:"split_by_punct"`
@@ -67,14 +66,14 @@ type pieceSettings struct {
 	AddBOS    *bool  `json:"add_bos_token"`
 	AddEOS    *bool  `json:"add_eos_token"`
 
-	addedConfig
+	tokenizerSettings
 	names map[string]string // special tokens by their settings
 }
 
 // readPieceSettings reads the settings in a folder.
 func readPieceSettings(dir string) (*pieceSettings, error) {
 	s := &pieceSettings{names: map[string]string{}}
-	if err := readAdded(dir, s, &s.addedConfig); err != nil {
+	if err := readSettings(dir, s, &s.tokenizerSettings); err != nil {
 		return nil, err
 	}
 	for _, name := range []string{configFile, specialTokensFile} {
@@ -101,8 +100,7 @@ func readPieceSettings(dir string) (*pieceSettings, error) {
 		}
 		s.Class = classOfModel[model.Type]
 	}
-	s.Class = strings.TrimSuffix(strings.TrimSuffix(s.Class, "Fast"), "Tokenizer")
-	if s.Class == "MT5" {
+	if s.Class = s.class(); s.Class == "MT5" {
 		s.Class = "T5"
 	}
 	if _, known := pieceClasses[s.Class]; !known {
@@ -210,7 +208,7 @@ func (class pieceClass) addedTokens(pieces []sentencepiece.Piece, s *pieceSettin
 		}
 	}
 	seen := map[string]bool{}
-	return slices.DeleteFunc(s.addedTokens(named), func(t AddedToken) bool {
+	return slices.DeleteFunc(s.tokens(named), func(t AddedToken) bool {
 		again := seen[t.Content]
 		seen[t.Content] = true
 		return again

@@ -14,7 +14,8 @@ import (
 // An endless device and a pipe without a writer are rejected at once in place of any file of a
 // tokenizer.
 func TestATokenizerIsMadeOfRegularFiles(t *testing.T) {
-	for _, name := range []string{tokenizerFile, vocabFile, configFile, specialTokensFile, addedTokensFile} {
+	for _, name := range []string{tokenizerFile, vocabFile, configFile, specialTokensFile, addedTokensFile,
+		bpeVocabFile, mergesFile} {
 		for what, put := range map[string]func(path string) error{
 			"/dev/zero": func(path string) error { return os.Symlink("/dev/zero", path) },
 			"a pipe":    func(path string) error { return syscall.Mkfifo(path, 0o600) },
@@ -22,7 +23,16 @@ func TestATokenizerIsMadeOfRegularFiles(t *testing.T) {
 			t.Run(name+" is "+what, func(t *testing.T) {
 				dir := t.TempDir()
 				require.NoError(t, put(filepath.Join(dir, name)))
-				if name != tokenizerFile && name != vocabFile {
+				switch name {
+				case tokenizerFile, vocabFile:
+				case bpeVocabFile, mergesFile:
+					for file, content := range map[string]string{bpeVocabFile: "{}", mergesFile: "",
+						configFile: `{"tokenizer_class": "RobertaTokenizer"}`} {
+						if file != name {
+							require.NoError(t, os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600))
+						}
+					}
+				default:
 					require.NoError(t, os.WriteFile(filepath.Join(dir, vocabFile), []byte("[UNK]\n"), 0o600))
 				}
 				_, err := LoadTokenizer(dir)

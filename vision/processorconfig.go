@@ -230,6 +230,15 @@ func (s processorSize) sides(key, or string) (height, width int, err error) {
 	return height, width, nil
 }
 
+// perChannel repeats a number that is for all channels, since a file with a single one is for images
+// of one channel.
+func (o ProcessorOptions) perChannel(numbers []float64) []float64 {
+	if len(numbers) == 1 && !o.Gray {
+		return slices.Repeat(numbers, 3)
+	}
+	return numbers
+}
+
 // MarshalJSON writes the file as transformers 5 does. What a ConvNextImageProcessor cannot do is
 // written as a ViTImageProcessor; transformers takes the class from the file, whatever the model is.
 // Mirror and Wrap8Bit, and Gray without Mean, cannot be written and are an error. Float32 is not
@@ -239,19 +248,13 @@ func (c ProcessorConfig) MarshalJSON() ([]byte, error) {
 	if o.Mirror || o.Wrap8Bit || o.Gray && len(o.Mean) != 1 {
 		return nil, fmt.Errorf("vision: %s has no place for Mirror, Wrap8Bit, and Gray without one Mean", ProcessorConfigName)
 	}
-	if len(o.Mean) == 1 && !o.Gray { // one number in the file means one channel
-		o.Mean = slices.Repeat(o.Mean, 3)
-	}
-	if len(o.Std) == 1 && !o.Gray {
-		o.Std = slices.Repeat(o.Std, 3)
-	}
 	edge, cropPct, ok := c.shortestEdge()
 	if !ok && c.Type == convNext+imageProcessor {
 		c.Type = "ViT" + imageProcessor
 	}
 	f := processorFile{DoResize: new(o.Width > 0 || o.ShortestEdge > 0), DoCenterCrop: new(o.CropWidth > 0),
 		DoRescale: new(o.Rescale != 0), DoNormalize: new(len(o.Mean) > 0), DoConvertRGB: new(c.ConvertRGB),
-		ImageMean: o.Mean, ImageStd: o.Std}
+		ImageMean: o.perChannel(o.Mean), ImageStd: o.perChannel(o.Std)}
 	d := processorDefaults(strings.TrimSuffix(c.Type, imageProcessor))
 	if !*f.DoCenterCrop && d.DoCenterCrop == nil { // a step that the class does not do by default is omitted
 		f.DoCenterCrop = nil

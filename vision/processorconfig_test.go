@@ -211,16 +211,18 @@ func TestImpossibleSizesOfConvNextImageProcessorsAreRefused(t *testing.T) {
 	}
 }
 
-// TestOneMeanForAllChannelsIsWrittenForEach: in the file, one mean says that images have one
-// channel.
-func TestOneMeanForAllChannelsIsWrittenForEach(t *testing.T) {
-	c := vision.ProcessorConfig{Type: "ViTImageProcessor", ProcessorOptions: vision.ProcessorOptions{Width: 4, Height: 4,
-		Rescale: 1. / 255, Mean: []float64{0.5}, Std: []float64{0.25}, Float32: true}}
-	text, err := json.Marshal(c)
-	require.NoError(t, err)
-	again, err := vision.ParseProcessorConfig(text, "")
-	require.NoError(t, err)
-	assert.False(t, again.Gray)
-	assert.Equal(t, []float64{0.5, 0.5, 0.5}, again.Mean)
-	assert.Equal(t, []float64{0.25, 0.25, 0.25}, again.Std)
+// TestOneMeanIsWrittenForEachChannel: a file with a single mean is for images of one channel.
+func TestOneMeanIsWrittenForEachChannel(t *testing.T) {
+	for _, gray := range []bool{false, true} {
+		o := vision.ProcessorOptions{Gray: gray, Width: 4, Height: 3, Filter: vision.Bilinear, Rescale: 1 / 255.,
+			Mean: []float64{0.25}, Std: []float64{0.5}, Float32: true}
+		text, err := json.Marshal(vision.ProcessorConfig{Type: "ViTImageProcessor", ProcessorOptions: o})
+		require.NoError(t, err)
+		again, err := vision.ParseProcessorConfig(text, "")
+		require.NoError(t, err)
+		if !gray {
+			o.Mean, o.Std = []float64{0.25, 0.25, 0.25}, []float64{0.5, 0.5, 0.5}
+		}
+		assert.Equal(t, o, again.ProcessorOptions)
+	}
 }

@@ -27,7 +27,7 @@ func CausalLM(ctx context.Context, model string, o Options) (*CausalLanguageMode
 }
 
 // Config describes a model that does not come from files: [gpt2.Config], [llama.Config],
-// [t5.Config], [bart.Config], [vit.Config].
+// [t5.Config], [bart.Config], [vit.Config], [trocr.Config].
 type Config interface {
 	Blueprint() (transformer.Blueprint, error)
 }
@@ -45,7 +45,7 @@ func NewCausalLM(c Config, t *text.Tokenizer) (*CausalLanguageModel, error) {
 // newLanguageModel makes a model with random weights for a task.
 func newLanguageModel(c Config, t *text.Tokenizer, of task) (m *Model, err error) {
 	p, err := c.Blueprint()
-	if err == nil && (p.LanguageModel == "" || p.Pair != (of.class == seq2seqLM.class)) {
+	if err == nil && (p.LanguageModel == "" || p.Pair != (of.class == seq2seqLM.class) || p.Images.Channels > 0) {
 		err = fmt.Errorf("a %s is not for %s", cmp.Or(p.LanguageModel, p.Class), of.class)
 	}
 	if err == nil {

@@ -2,7 +2,8 @@
 // processor, and its labels. It is these classes of transformers 5.17, tensor by tensor and bit by
 // bit: AutoModelForSequenceClassification, AutoModelForTokenClassification,
 // AutoModelForQuestionAnswering, AutoModelForMaskedLM, AutoModelForCausalLM, AutoModelForSeq2SeqLM,
-// AutoModelForImageClassification and AutoModelForZeroShotImageClassification.
+// AutoModelForImageClassification, AutoModelForZeroShotImageClassification and, for TrOCR,
+// AutoModelForImageTextToText.
 //
 //	ner, err := auto.TokenClassification(ctx, "dslim/bert-base-NER", auto.Options{}) // a folder or a name on the Hub
 //	step, err := engine.New(ner.Task(), engine.Options{})
@@ -17,7 +18,8 @@
 //   - text to text ([Seq2SeqLM]): t5, mt5, bart and mbart;
 //   - images ([ImageClassification]): vit, deit, dinov2, dinov2_with_registers, resnet, convnext,
 //     convnextv2 and clip;
-//   - images and texts ([ZeroShotImageClassification]): clip.
+//   - images and texts ([ZeroShotImageClassification]): clip;
+//   - text in images ([ImageToText]): vision-encoder-decoder of a vit or deit and a trocr.
 //
 // An unsupported setting that would change the results is refused by name. A missing part of the
 // encoder is an error. A head that the files do not have is drawn as transformers draws it.
@@ -28,8 +30,7 @@
 // mode.
 //
 // transformers loads what Save writes, and every checkpoint of a run: config.json with the class
-// and the labels, the weights, and the files of the tokenizer and chat template or of the image
-// processor.
+// and the labels, the weights, and the files of the tokenizer, chat template and image processor.
 //
 // [Encoder] is AutoModel, an encoder without a head; package sentence uses it to make embeddings of
 // texts.

@@ -177,10 +177,12 @@ func (m *Model) newTokens(n int) int {
 	switch {
 	case !m.blueprint.Pair:
 		return cmp.Or(n, 20)
-	case n == 0:
-		return int(min(20, max(1, room-1))) // transformers' default counts the token that a text starts with
+	case n == 0 && !m.task.images:
+		// transformers limits its default, and only this, to the max_position_embeddings of
+		// config.json, and counts the token that a text starts with. A TrOCR's are in the decoder.
+		return int(min(20, max(1, room-1)))
 	}
-	return int(min(int64(n), room))
+	return int(min(int64(cmp.Or(n, 20)), room))
 }
 
 // check returns an error for invalid values.

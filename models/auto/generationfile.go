@@ -115,7 +115,7 @@ func (m *Model) generationFile() (f generationFile, err error) {
 	d, err := m.blueprint.Document(m.Architecture())
 	var text []byte
 	if err == nil {
-		text, err = json.Marshal(d)
+		text, err = json.Marshal(withDecoder(d))
 	}
 	if err == nil {
 		err = f.decode(text)
@@ -127,6 +127,20 @@ func (m *Model) generationFile() (f generationFile, err error) {
 		f.ForcedBOSTokenID = f.BOSTokenID
 	}
 	return f, nil
+}
+
+// withDecoder adds to a config.json the settings that its decoder has in an object of its own.
+func withDecoder(d pretrained.Document) pretrained.Document {
+	var decoder pretrained.Document
+	if json.Unmarshal(d["decoder"], &decoder) != nil {
+		return d
+	}
+	for key, value := range d {
+		if string(value) != "null" {
+			decoder[key] = value
+		}
+	}
+	return decoder
 }
 
 func (f *generationFile) decode(text []byte) error {

@@ -31,7 +31,7 @@ var _ classify.ImageModel = (*ImageClassifier)(nil)
 // ImageClassification loads a model from a folder or the Hub.
 func ImageClassification(ctx context.Context, model string, o Options) (*ImageClassifier, error) {
 	if o.Quantize != nil {
-		return nil, errors.New("auto: Options.Quantize is set; want nil: weights in four bits are for models of texts")
+		return nil, errQuantizedImages
 	}
 	m, err := load(ctx, model, imageClassification, o)
 	if err != nil {
@@ -39,6 +39,9 @@ func ImageClassification(ctx context.Context, model string, o Options) (*ImageCl
 	}
 	return &ImageClassifier{m}, nil
 }
+
+var errQuantizedImages = errors.New(
+	"auto: Options.Quantize is set; want nil: weights in four bits are for models of texts")
 
 // NewImageClassification makes a model with random weights, in training mode: from_config. The
 // processor is saved with the model. It may be nil if the program has prepared pixels.
@@ -84,9 +87,9 @@ func (m *ImageClassifier) ImageLimits() classify.ImageLimits { return m.blueprin
 // same size. The positions of patches are interpolated between those that the model knows:
 // interpolate_pos_encoding of transformers. It is an error for models whose patches are not square
 // or do not form a square, and for convolutional models, which take images of any size anyway.
-func (m *ImageClassifier) InterpolatePosEncoding(on bool) error { return m.interpolatePositions(on) }
+func (m *ImageClassifier) InterpolatePosEncoding(on bool) error { return m.interpolatePosEncoding(on) }
 
-func (m *Model) interpolatePositions(on bool) error {
+func (m *Model) interpolatePosEncoding(on bool) error {
 	if m.backbone.InterpolatePosEncoding == nil {
 		return fmt.Errorf("auto: %s has no positions to interpolate (InterpolatePosEncoding); it takes pictures of any size",
 			m.Architecture())
@@ -107,37 +110,42 @@ func (m *ImageClassifier) Task() *classify.ImageTask {
 // single-label heads; for others, set the sample's Targets. Random augmentation for training is in
 // package vision/transforms; take its sizes, means and deviations from ImageProcessor.Options.
 func (m *ImageClassifier) Encode(im *vision.Image, label int64) (s classify.ImageSample, err error) {
-	s.Label = label
-	s.Pixels, s.Shape, err = m.pixels(im)
-	return s, err
+	made, err := m.prepare(im)
+	return classify.ImageSample{Pixels: made.Pixels, Shape: made.Shape, Label: label}, err
 }
 
-// pixels prepares an image. It returns its numbers, and the numbers of channels, rows and columns.
-func (m *Model) pixels(im *vision.Image) (pixels []float32, shape []int64, err error) {
+// prepare makes of an image the numbers that the model takes.
+func (m *Model) prepare(im *vision.Image) (made inputs.Image, err error) {
 	if m.ImageProcessor == nil {
-		return nil, nil, m.errNoImageProcessor()
+		return made, m.errNoImageProcessor()
 	}
 	if im == nil || len(im.Pix) == 0 {
-		return nil, nil, fmt.Errorf("auto: the picture is %v; want one of at least 1x1", im)
+		return made, fmt.Errorf("auto: the picture is %v; want one of at least 1x1", im)
 	}
 	channels, height, width := m.ImageProcessor.Shape(im)
-	pixels = make([]float32, m.ImageProcessor.Len(im))
-	if err := m.ImageProcessor.Process(pixels, im); err != nil {
-		return nil, nil, fmt.Errorf("auto: %w", err)
+	made = inputs.Image{Pixels: make([]float32, m.ImageProcessor.Len(im)),
+		Shape: []int64{int64(channels), int64(height), int64(width)}}
+	if err := m.ImageProcessor.Process(made.Pixels, im); err != nil {
+		return made, fmt.Errorf("auto: %w", err)
 	}
-	return pixels, []int64{int64(channels), int64(height), int64(width)}, nil
+	return made, nil
 }
 
 // EncodeFile is [ImageClassifier.Encode] for an image file.
-func (m *ImageClassifier) EncodeFile(path string, label int64) (s classify.ImageSample, err error) {
+func (m *ImageClassifier) EncodeFile(path string, label int64) (classify.ImageSample, error) {
+	return ofFile(path, func(im *vision.Image) (classify.ImageSample, error) { return m.Encode(im, label) })
+}
+
+// ofFile returns what f makes of an image file.
+func ofFile[T any](path string, f func(im *vision.Image) (T, error)) (made T, err error) {
 	im, err := vision.Open(path, vision.DecodeOptions{})
 	if err != nil {
-		return s, err
+		return made, err
 	}
-	if s, err = m.Encode(im, label); err != nil {
-		return s, fmt.Errorf("%w (%s)", err, path)
+	if made, err = f(im); err != nil {
+		return made, fmt.Errorf("%w (%s)", err, path)
 	}
-	return s, nil
+	return made, nil
 }
 
 // Class is a class of an image.

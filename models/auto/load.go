@@ -33,6 +33,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/roberta"
 	"github.com/gotrainer/gotrainer/models/t5"
 	"github.com/gotrainer/gotrainer/models/transformer"
+	"github.com/gotrainer/gotrainer/models/trocr"
 	"github.com/gotrainer/gotrainer/models/vit"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/nn/quantized"
@@ -92,7 +93,7 @@ type task struct {
 	pooler  bool
 	decoder bool    // the model attends only to earlier tokens
 	images  bool    // for images
-	texts   bool    // and for texts, if images is set
+	texts   bool    // for texts as well as images
 	ofTexts bool    // the head sees the first token of each text, or the pooler's output for it
 	padding float64 // otherwise, the logits for padding in a batch that was packed
 	alone   bool    // there is no head, and names have no prefix
@@ -112,6 +113,8 @@ var (
 	maskedLM  = task{class: "ForMaskedLM", head: newMaskedHead}
 	causalLM  = task{class: "ForCausalLM", peft: "CAUSAL_LM", head: newCausalHead, decoder: true}
 	seq2seqLM = task{class: "ForConditionalGeneration", peft: "SEQ_2_SEQ_LM", head: newSeq2SeqHead, decoder: true}
+
+	imageToText = task{class: "ForImageTextToText", decoder: true, images: true}
 
 	encoderAlone = task{class: "Model", peft: "FEATURE_EXTRACTION", head: newNoHead, pooler: true, alone: true}
 )
@@ -142,6 +145,7 @@ var (
 	pairs = blueprints{ // an encoder and a decoder
 		"t5": t5.Blueprint, "mt5": t5.Blueprint, "bart": bart.Blueprint, "mbart": bart.Blueprint,
 	}
+	readers    = blueprints{"vision-encoder-decoder": trocr.Blueprint} // of text in pictures
 	ofPictures = blueprints{
 		"vit": vit.Blueprint, "deit": vit.Blueprint, "resnet": resnet.Blueprint, "convnext": convnext.Blueprint,
 		"convnextv2": convnext.Blueprint, "clip": clip.Blueprint, "dinov2": dinov2.Blueprint,
@@ -234,6 +238,8 @@ func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Bluepr
 		known = classifiers
 	case t.class == seq2seqLM.class:
 		known = pairs
+	case t.class == imageToText.class:
+		known = readers
 	case t.decoder:
 		known = decoders
 	case t.images && t.texts:
@@ -290,12 +296,21 @@ func build(dir string, p transformer.Blueprint, t task, o Options, dtype torch.D
 	}
 	// The files decide whether the output layer has its own weight, whatever config.json says.
 	if p.Pair {
-		if p.Untied, err = pretrained.Differ(dir, "lm_head.weight", prefix+"shared.weight"); err != nil {
+		names := p.TiedWeights
+		if names[0] == "" {
+			names = [2]string{prefix + "shared.weight", "lm_head.weight"}
+		}
+		differ, err := pretrained.Differ(dir, names[0], names[1])
+		if err != nil {
 			return nil, fmt.Errorf("auto: %w", err)
 		}
+		p.Untied = p.Untied || differ
 	}
 	fresh := func(name string) bool {
 		return prefix != "" && (!strings.HasPrefix(name, prefix) || strings.HasPrefix(name, prefix+"pooler."))
+	}
+	if p.Images.Channels > 0 && p.Pair { // the pooler of its encoder computes nothing
+		fresh = func(name string) bool { return strings.HasPrefix(name, "encoder.pooler.") }
 	}
 	if t.alone {
 		fresh = func(name string) bool { return strings.HasPrefix(name, "pooler.") }
@@ -361,12 +376,14 @@ var tokenizerFiles = []string{tokenizerName, tokenizerConfigName, specialTokensN
 // taken from the first of some folders that has it.
 func (m *Model) loadPreparation(w io.Writer, dirs ...string) error {
 	if m.task.images {
-		err := m.loadImageProcessor(firstWith(dirs, processorName, vision.ProcessorConfigName), w)
-		if err != nil || !m.task.texts {
+		if err := m.loadImageProcessor(firstWith(dirs, processorName, vision.ProcessorConfigName), w); err != nil {
 			return err
 		}
 	}
-	return m.loadTokenizer(firstWith(dirs, tokenizerFiles...), w)
+	if m.task.hasTexts() {
+		return m.loadTokenizer(firstWith(dirs, tokenizerFiles...), w)
+	}
+	return nil
 }
 
 // firstWith returns the first of some folders that has one of the files, or the last folder if none
@@ -381,6 +398,9 @@ func firstWith(dirs []string, files ...string) string {
 	}
 	return dirs[len(dirs)-1]
 }
+
+// hasTexts reports whether the model reads or writes texts.
+func (t task) hasTexts() bool { return !t.images || t.texts || t.decoder }
 
 func (m *Model) loadTokenizer(dir string, w io.Writer) error {
 	m.tokenizerDir = dir
@@ -413,6 +433,6 @@ func (m *Model) errNoTokenizer() error {
 	if m.tokenizerDir == "" {
 		return errors.New("auto: the model has no tokenizer; set Model.Tokenizer")
 	}
-	return fmt.Errorf("auto: %s has no tokenizer; want %s or %s beside the weights, or set Model.Tokenizer",
-		m.tokenizerDir, tokenizerName, "vocab.txt")
+	return fmt.Errorf("auto: %s has no tokenizer; want %s, BERT's vocab.txt, or RoBERTa's vocab.json and merges.txt "+
+		"beside the weights, or set Model.Tokenizer", m.tokenizerDir, tokenizerName)
 }

@@ -153,7 +153,7 @@ func TestMistakesAreNamed(t *testing.T) {
 	m, err := auto.TokenClassification(ctx, dir, quiet)
 	require.NoError(t, err)
 	_, err = m.Encode([]string{"a"}, []string{"LABEL_0"})
-	require.ErrorContains(t, err, "has no tokenizer; want tokenizer.json or vocab.txt")
+	require.ErrorContains(t, err, "has no tokenizer; want tokenizer.json, BERT's vocab.txt, or")
 	_, err = m.Encode([]string{"a"}, []string{"LABEL_9"})
 	require.ErrorContains(t, err, `the tag "LABEL_9"; the model has ["LABEL_0"`)
 	_, err = m.Encode([]string{"a"}, nil)

@@ -27,9 +27,8 @@ type Model struct {
 	// ChatTemplate turns conversations into text. It is nil if the tokenizer's folder has none, and
 	// is saved with the tokenizer. A template without special tokens gets those of the folder.
 	ChatTemplate *chat.Template
-	// ImageProcessor prepares the images of an [ImageClassifier] or a [ZeroShotImageClassifier] as
-	// preprocessor_config.json of its folder says. It is nil if there is none, and in a model of
-	// texts. It is saved with the model.
+	// ImageProcessor prepares images as preprocessor_config.json of the folder says. It is nil if
+	// there is none, and in a model of texts. It is saved with the model.
 	ImageProcessor *vision.Processor
 	// Report says what was missing in the files, what was there but not used, and what was drawn.
 	// It is nil for a model with random weights.
@@ -76,8 +75,9 @@ func newModel(p transformer.Blueprint, t task, b transformer.Builder) *Model {
 	if m.headFirst() {
 		m.head = t.newHead(p, b)
 		m.backbone = p.Build(b, false)
+	} else if m.backbone = p.Build(b, t.pooler); m.backbone.OutputEmbeddings != nil {
+		m.head = &innerHead{m.backbone.OutputEmbeddings}
 	} else {
-		m.backbone = p.Build(b, t.pooler)
 		m.head = t.newHead(p, b)
 	}
 	if draw := m.backbone.InitWeights; !b.Undrawn && draw != nil {
@@ -155,16 +155,16 @@ func (m *Model) Architecture() string {
 // The attention mask, [B, L], has 0 for padding; undefined means that there is none. Token types,
 // [B, L], tell a second text from the first; undefined means 0. An [EncoderModel] returns hidden
 // states, [B, L, hidden]. A text-to-text model has [Seq2SeqLanguageModel.ForwardPair] instead, an
-// image model [ImageClassifier.Forward], and a model that compares both the methods of
-// [ZeroShotImageClassifier].
+// image model [ImageClassifier.Forward] or [ImageToTextModel.ForwardPair], and a model that compares
+// both the methods of [ZeroShotImageClassifier].
 func (m *Model) Forward(ids, mask, types torch.Tensor) torch.Tensor {
 	if m.backbone.Dual != nil {
 		panic(torch.Errorf("auto.Model.Forward", torch.ErrNotSupported, "%s takes texts and images: TextFeatures, "+
 			"ImageFeatures and Similarities of ZeroShotImageClassifier", m.Architecture()))
 	}
 	if m.task.images {
-		panic(torch.Errorf("auto.Model.Forward", torch.ErrNotSupported, "%s takes pictures: ImageClassifier.Forward",
-			m.Architecture()))
+		panic(torch.Errorf("auto.Model.Forward", torch.ErrNotSupported,
+			"%s takes pictures: ImageClassifier.Forward, or ImageToTextModel.ForwardPair", m.Architecture()))
 	}
 	if m.backbone.Forward == nil || m.task.class == seq2seqLM.class {
 		panic(torch.Errorf("auto.Model.Forward", torch.ErrNotSupported, "%s takes two texts: ForwardPair", m.Architecture()))

@@ -50,6 +50,10 @@ func (h *ownTiedHead) output() *nn.Linear { return h.tied.Output() }
 
 // drawMissing draws the weights with the given names as [newModel] would.
 func (m *Model) drawMissing(missing map[string]bool) {
+	if draw := m.backbone.DrawMissing; draw != nil {
+		draw(missing)
+		return
+	}
 	m.blueprint.InitWeights(m, missing)
 	// The modules of the head are among those of m, but the head itself is not.
 	if d, ok := m.head.(transformer.WeightDrawer); ok {

@@ -63,20 +63,6 @@ func (m *Seq2SeqLanguageModel) Encode(source, target string) (seq2seq.Sample, er
 	return seq2seq.Sample{Text: m.Limits().Of(first), Labels: m.ended(second.IDs), Target: target}, nil
 }
 
-// ended adds a token that ends a text to labels that have none at their end.
-func (m *Seq2SeqLanguageModel) ended(labels []int64) []int64 {
-	ends, last := m.blueprint.EOSTokenIDs, 1
-	if m.blueprint.WrapsLabels { // a language may follow the end
-		last = 2
-	}
-	is := func(id int64) bool { return slices.Contains(ends, id) }
-	if len(ends) == 0 || slices.ContainsFunc(labels[max(0, len(labels)-last):], is) {
-		return labels
-	}
-	labels = labels[:min(int64(len(labels)), m.Limits().MaxLength-1)]
-	return append(slices.Clip(labels), ends[0])
-}
-
 // ForwardPair maps the token ids of source texts, [B, L], and of target texts, [B, T], to logits,
 // [B, T, vocabulary]: see [seq2seq.Model].
 func (m *Seq2SeqLanguageModel) ForwardPair(ids, mask, decoderIDs torch.Tensor) torch.Tensor {
@@ -149,18 +135,11 @@ func (m *Seq2SeqLanguageModel) GenerateBatch(ctx context.Context, sources []stri
 // generates from each text, without the token that begins them all.
 func (m *Seq2SeqLanguageModel) GenerateIDs(ctx context.Context, texts []inputs.Text, g Generation) (rows [][]int64,
 	err error) {
-	f, err := g.readFile(m.Model)
-	if err != nil {
-		return nil, err
-	}
-	if g, err = g.resolved(f, m.Model, 1); err != nil {
-		return nil, err
-	}
-	if err := g.checkStream(m.Model, len(texts)); err != nil {
-		return nil, err
-	}
 	if len(texts) == 0 {
 		return nil, errors.New("auto: there are no texts to generate from")
+	}
+	if g, err = m.pairGeneration(g, len(texts)); err != nil {
+		return nil, err
 	}
 	b, err := m.Limits().Collate("auto", texts, data.Padding{})
 	if err != nil {
@@ -177,12 +156,8 @@ func (m *Seq2SeqLanguageModel) GenerateIDs(ctx context.Context, texts []inputs.T
 // Writer makes the function that TaskOptions.Write of package seq2seq takes. With it, an evaluation
 // has the model generate from its texts, for metrics. It needs Model.Tokenizer.
 func (m *Seq2SeqLanguageModel) Writer(g Generation) (func(p engine.ForwardPass, b inputs.Batch) []string, error) {
-	f, err := g.checkWriter(m.Model)
+	g, err := m.pairWriter(g)
 	if err != nil {
-		return nil, err
-	}
-	g.single = true
-	if g, err = g.resolved(f, m.Model, 1); err != nil {
 		return nil, err
 	}
 	return func(p engine.ForwardPass, b inputs.Batch) []string {
@@ -191,30 +166,13 @@ func (m *Seq2SeqLanguageModel) Writer(g Generation) (func(p engine.ForwardPass, 
 	}, nil
 }
 
-// write generates texts from the texts of a batch, until each has ended or reached its maximum
-// length.
+// write generates texts from the texts of a batch.
 func (m *Seq2SeqLanguageModel) write(ctx context.Context, p engine.ForwardPass, b inputs.Batch,
-	g Generation) (rows [][]int64, err error) {
-	prompts := slices.Repeat([][]int64{{g.start}}, b.InputIDs.Rows)
-	torch.NoGrad(func() {
-		torch.Scope(func() {
-			ids, mask, _ := b.To(p)
-			hidden := m.backbone.Encode(ids, mask)
-			if n := int64(g.copies()); n > 1 {
-				hidden = hidden.RepeatInterleave(n, new(int64(0)))
-				if mask.Defined() {
-					mask = mask.RepeatInterleave(n, new(int64(0)))
-				}
-			}
-			decode, past := m.backbone.DecodePair(hidden, mask, int64(g.MaxNewTokens))
-			rows, err = g.write(ctx, prompts, func(tokens [][]int64, rows []int64) torch.Tensor {
-				past.Reorder(rows)
-				hidden := decode(engine.Input(p, lastOf(tokens, 1), int64(len(tokens)), 1))
-				return m.head.forward(m.backbone, hidden.Select(1, 0))
-			})
-		})
+	g Generation) ([][]int64, error) {
+	return m.writePairs(ctx, p, b.InputIDs.Rows, g, func() (hidden, mask torch.Tensor) {
+		ids, mask, _ := b.To(p)
+		return m.backbone.Encode(ids, mask), mask
 	})
-	return rows, err
 }
 
 // seq2seqHead gives each word of the vocabulary a logit for coming next.

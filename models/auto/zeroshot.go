@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/gotrainer/gotrainer/data"
-	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/contrastive"
 	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/models/transformer"
@@ -83,7 +82,7 @@ func (m *ZeroShotImageClassifier) Similarities(texts, images torch.Tensor) torch
 }
 
 // ImageLimits says which images the model takes.
-func (m *ZeroShotImageClassifier) ImageLimits() classify.ImageLimits { return m.blueprint.Images }
+func (m *ZeroShotImageClassifier) ImageLimits() inputs.ImageLimits { return m.blueprint.Images }
 
 // EOSTokenIDs are tokens one of which every text must have: eos_token_id. There are none if the
 // token with the largest id stands for a text, as in the first CLIPs.
@@ -91,7 +90,7 @@ func (m *ZeroShotImageClassifier) EOSTokenIDs() []int64 { return slices.Clone(m.
 
 // InterpolatePosEncoding is [ImageClassifier.InterpolatePosEncoding].
 func (m *ZeroShotImageClassifier) InterpolatePosEncoding(on bool) error {
-	return m.interpolatePositions(on)
+	return m.interpolatePosEncoding(on)
 }
 
 // Task is what engine.New trains, with the defaults of [contrastive.NewTask].
@@ -103,7 +102,7 @@ func (m *ZeroShotImageClassifier) Task() *contrastive.Task {
 // A text longer than the model takes is cut. If the tokenizer puts no end token after the text,
 // Encode does.
 func (m *ZeroShotImageClassifier) Encode(im *vision.Image, caption string) (s contrastive.Sample, err error) {
-	if s.Pixels, s.Shape, err = m.pixels(im); err != nil {
+	if s.Image, err = m.prepare(im); err != nil {
 		return s, err
 	}
 	s.Text, err = m.encodeText(caption)
@@ -167,13 +166,13 @@ func (m *ZeroShotImageClassifier) Predict(im *vision.Image, labels []string, o Z
 	if err != nil {
 		return nil, err
 	}
-	pixels, shape, err := m.collateImages([]*vision.Image{im})
+	images, err := m.collateImages([]*vision.Image{im})
 	if err != nil {
 		return nil, err
 	}
 	err = m.evaluate(func(p engine.ForwardPass) {
 		ids, mask, _ := b.To(p)
-		x := m.Similarities(m.TextFeatures(ids, mask), m.ImageFeatures(engine.Input(p, pixels, shape...)))
+		x := m.Similarities(m.TextFeatures(ids, mask), m.ImageFeatures(images.To(p)))
 		for i, score := range torch.Values[float64](x.ToDType(torch.Float64).Softmax(0, torch.DefaultDType)) {
 			classes = append(classes, Class{labels[i], int64(i), score})
 		}
@@ -215,8 +214,8 @@ func (m *ZeroShotImageClassifier) EmbedTexts(ctx context.Context, texts []string
 // does for texts. If the positions of patches are interpolated, the images must have one size.
 func (m *ZeroShotImageClassifier) EmbedImages(ctx context.Context, images []*vision.Image) ([][]float32, error) {
 	return embed(ctx, m, images, func(some []*vision.Image) (func(p engine.ForwardPass) torch.Tensor, error) {
-		pixels, shape, err := m.collateImages(some)
-		return func(p engine.ForwardPass) torch.Tensor { return m.ImageFeatures(engine.Input(p, pixels, shape...)) }, err
+		b, err := m.collateImages(some)
+		return func(p engine.ForwardPass) torch.Tensor { return m.ImageFeatures(b.To(p)) }, err
 	})
 }
 
@@ -254,19 +253,12 @@ func (m *ZeroShotImageClassifier) collateTexts(texts []string) (b inputs.Batch, 
 	return m.Limits().Collate("auto", all, data.Padding{})
 }
 
-func (m *ZeroShotImageClassifier) collateImages(images []*vision.Image) (all []float32, shape []int64, err error) {
+func (m *ZeroShotImageClassifier) collateImages(images []*vision.Image) (b inputs.Images, err error) {
+	all := make([]inputs.Image, len(images))
 	for i, im := range images {
-		pixels, size, err := m.pixels(im)
-		if err != nil {
-			return nil, nil, err
+		if all[i], err = m.prepare(im); err != nil {
+			return b, err
 		}
-		if i == 0 {
-			shape = append([]int64{int64(len(images))}, size...)
-		}
-		if reason := m.ImageLimits().Fault(pixels, size, shape[1:]); reason != "" {
-			return nil, nil, fmt.Errorf("auto: image %d: %s", i, reason)
-		}
-		all = append(all, pixels...)
 	}
-	return all, shape, nil
+	return m.ImageLimits().Collate("auto", all, func(n int) []float32 { return make([]float32, n) })
 }

@@ -31,37 +31,45 @@ type Attention struct {
 	OutProj *nn.Linear  `module:"out_proj"`
 	Dropout *nn.Dropout `module:"dropout"` // of the attention weights
 
-	headSize int64
+	headSize   int64
+	scaleQuery bool
 }
 
-// normalizesBefore reports whether the parts of a layer normalize their input instead of their
-// output.
-func (c Config) normalizesBefore() bool { return c.Type == "mbart" }
+// LayerOptions describes a [Layer].
+type LayerOptions struct {
+	HiddenSize, Heads, FFNDim int64
+	// MemorySize is the size of the hidden states that a decoder's layer attends to besides its own;
+	// zero: it is an encoder's layer.
+	MemorySize int64
 
-func newLayer(c Config, b transformer.Builder, decoder bool) *Layer {
-	heads, size := c.EncoderAttentionHeads, c.EncoderFFNDim
-	if decoder {
-		heads, size = c.DecoderAttentionHeads, c.DecoderFFNDim
+	Activation                                   transformer.Activation
+	Dropout, AttentionDropout, ActivationDropout float64
+
+	NormalizesBefore bool // the parts of the layer normalize their input instead of their output
+	ScaleQuery       bool // of attention: see [transformer.AttendOptions]
+}
+
+// NewLayer makes a layer, for this package and for others whose decoders have BART's layers.
+func NewLayer(b transformer.Builder, o LayerOptions) *Layer {
+	norm := func() *nn.LayerNorm { return b.LayerNorm(o.HiddenSize, layerNormEps) }
+	l := &Layer{SelfAttn: newAttention(b, o, o.HiddenSize), SelfAttnLayerNorm: norm(), activation: o.Activation,
+		normalizesBefore: o.NormalizesBefore}
+	if o.MemorySize > 0 {
+		l.EncoderAttn, l.EncoderAttnLayerNorm = newAttention(b, o, o.MemorySize), norm()
 	}
-	norm := func() *nn.LayerNorm { return b.LayerNorm(c.HiddenSize, layerNormEps) }
-	activation, _ := transformer.ActivationByName(c.ActivationFunction)
-	l := &Layer{SelfAttn: newAttention(c, b, heads), SelfAttnLayerNorm: norm(), activation: activation,
-		normalizesBefore: c.normalizesBefore()}
-	if decoder {
-		l.EncoderAttn, l.EncoderAttnLayerNorm = newAttention(c, b, heads), norm()
-	}
-	l.FC1, l.FC2, l.FinalLayerNorm = b.Linear(c.HiddenSize, size), b.Linear(size, c.HiddenSize), norm()
-	l.Dropout, l.ActivationDropout = nn.NewDropout(*c.Dropout), nn.NewDropout(c.ActivationDropout)
+	l.FC1, l.FC2, l.FinalLayerNorm = b.Linear(o.HiddenSize, o.FFNDim), b.Linear(o.FFNDim, o.HiddenSize), norm()
+	l.Dropout, l.ActivationDropout = nn.NewDropout(o.Dropout), nn.NewDropout(o.ActivationDropout)
 	return l
 }
 
-func newAttention(c Config, b transformer.Builder, heads int64) *Attention {
-	linear := func() *nn.Linear { return b.Linear(c.HiddenSize, c.HiddenSize) }
-	return &Attention{KProj: linear(), VProj: linear(), QProj: linear(), OutProj: linear(),
-		Dropout: nn.NewDropout(c.AttentionDropout), headSize: c.HiddenSize / heads}
+func newAttention(b transformer.Builder, o LayerOptions, attended int64) *Attention {
+	size := o.HiddenSize
+	return &Attention{KProj: b.Linear(attended, size), VProj: b.Linear(attended, size), QProj: b.Linear(size, size),
+		OutProj: b.Linear(size, size), Dropout: nn.NewDropout(o.AttentionDropout), headSize: size / o.Heads,
+		scaleQuery: o.ScaleQuery}
 }
 
-func (l *Layer) forward(x torch.Tensor, kind transformer.Attention, self transformer.Mask, m memory,
+func (l *Layer) forward(x torch.Tensor, kind transformer.Attention, self transformer.Mask, m Memory,
 	past *transformer.PairPast) torch.Tensor {
 	x = l.residual(x, l.SelfAttnLayerNorm, func(x torch.Tensor) torch.Tensor {
 		a := l.SelfAttn
@@ -69,7 +77,7 @@ func (l *Layer) forward(x torch.Tensor, kind transformer.Attention, self transfo
 	})
 	if a := l.EncoderAttn; a != nil {
 		x = l.residual(x, l.EncoderAttnLayerNorm, func(x torch.Tensor) torch.Tensor {
-			return a.forward(x, kind, m.mask, past.Other(m.hidden, a.KProj, a.VProj))
+			return a.forward(x, kind, m.Mask, past.Other(m.Hidden, a.KProj, a.VProj))
 		})
 	}
 	x = l.residual(x, l.FinalLayerNorm, func(x torch.Tensor) torch.Tensor {
@@ -98,6 +106,6 @@ func (a *Attention) forward(x torch.Tensor, kind transformer.Attention, mask tra
 	q := split(a.QProj.Forward(x))
 	keys, values := recalled()
 	out := kind.AttendHeads(q, split(keys), split(values), mask,
-		transformer.AttendOptions{Dropout: transformer.ActiveDropout(a.Dropout)})
+		transformer.AttendOptions{Dropout: transformer.ActiveDropout(a.Dropout), ScaleQuery: a.scaleQuery})
 	return a.OutProj.Forward(out)
 }

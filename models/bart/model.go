@@ -60,7 +60,7 @@ func newStack(c Config, b transformer.Builder, decoder bool) *Stack {
 		LayerNormEmbedding: b.LayerNorm(c.HiddenSize, layerNormEps), Dropout: nn.NewDropout(*c.Dropout),
 		scale: c.embeddingScale(), layerdrop: layerdrop, decoder: decoder}
 	for i := range s.Layers {
-		s.Layers[i] = newLayer(c, b, decoder)
+		s.Layers[i] = NewLayer(b, c.layer(decoder))
 	}
 	if c.normalizesBefore() {
 		s.LayerNorm = b.LayerNorm(c.HiddenSize, layerNormEps)
@@ -71,11 +71,20 @@ func newStack(c Config, b transformer.Builder, decoder bool) *Stack {
 	return s
 }
 
-// memory is what a decoder attends to: the encoder's hidden states, and where they are not padding.
-// In an encoder it is empty.
-type memory struct {
-	hidden torch.Tensor
-	mask   transformer.Mask
+// normalizesBefore reports whether the parts of a layer normalize their input instead of their
+// output.
+func (c Config) normalizesBefore() bool { return c.Type == "mbart" }
+
+// layer describes the layers of the encoder or decoder.
+func (c Config) layer(decoder bool) LayerOptions {
+	activation, _ := transformer.ActivationByName(c.ActivationFunction)
+	o := LayerOptions{HiddenSize: c.HiddenSize, Heads: c.EncoderAttentionHeads, FFNDim: c.EncoderFFNDim,
+		Activation: activation, Dropout: *c.Dropout, AttentionDropout: c.AttentionDropout,
+		ActivationDropout: c.ActivationDropout, NormalizesBefore: c.normalizesBefore()}
+	if decoder {
+		o.Heads, o.FFNDim, o.MemorySize = c.DecoderAttentionHeads, c.DecoderFFNDim, c.HiddenSize
+	}
+	return o
 }
 
 // keyMask is the mask that keeps padding from being attended to.
@@ -88,7 +97,7 @@ func (m *Model) keyMask(mask torch.Tensor) transformer.Mask {
 func (m *Model) Encode(ids, mask torch.Tensor) torch.Tensor { return m.encode(ids, m.keyMask(mask)) }
 
 func (m *Model) encode(ids torch.Tensor, mask transformer.Mask) torch.Tensor {
-	return m.Encoder.forward(m.Encoder.embed(ids, 0), m.config.Attention, mask, memory{})
+	return m.Encoder.forward(m.Encoder.embed(ids, 0), m.config.Attention, mask, Memory{})
 }
 
 // Forward maps the token ids of a source text, [B, L], with an attention mask as in [Model.Encode],
@@ -96,7 +105,7 @@ func (m *Model) encode(ids torch.Tensor, mask transformer.Mask) torch.Tensor {
 // the target attends to itself and to all tokens before it, including padding.
 func (m *Model) Forward(ids, mask, decoderIDs torch.Tensor) torch.Tensor {
 	padding, kind := m.keyMask(mask), m.config.Attention
-	source := memory{m.encode(ids, padding), padding}
+	source := Memory{m.encode(ids, padding), padding}
 	x := m.Decoder.embed(decoderIDs, 0)
 	self := transformer.CausalMask(torch.Tensor{}, x, kind)
 	self.Causal = self.Causal && kind != transformer.Eager // which adds Padding, and keeps the dtype of its weights
@@ -120,37 +129,13 @@ func (s *Stack) embed(ids torch.Tensor, first int64) torch.Tensor {
 }
 
 // forward runs the layers on embeddings, [B, L, hidden].
-func (s *Stack) forward(x torch.Tensor, kind transformer.Attention, self transformer.Mask, m memory) torch.Tensor {
-	for _, l := range s.Layers {
-		if s.drops() {
-			continue
-		}
-		run := func(x torch.Tensor, self transformer.Mask, m memory) torch.Tensor {
-			return torch.Return(func() torch.Tensor { return l.forward(x, kind, self, m, nil) })
-		}
-		if !s.checkpointing || !s.Training() {
-			x = run(x, self, m)
-			continue
-		}
-		x = torch.Checkpoint(func(in []torch.Tensor) []torch.Tensor {
-			self, m := self, memory{in[2], transformer.Mask{Padding: in[3]}}
-			self.Padding = in[1]
-			// Passing a view avoids that autocast casts a leaf once for query, key and value
-			// together, which would sum their gradients in lower precision.
-			return []torch.Tensor{run(in[0].View(in[0].Shape()...), self, m)}
-		}, x, self.Padding, m.hidden, m.mask.Padding)[0]
-	}
-	return s.finish(x)
+func (s *Stack) forward(x torch.Tensor, kind transformer.Attention, self transformer.Mask, m Memory) torch.Tensor {
+	return s.finish(s.run(kind).Forward(x, self, m))
 }
 
-// drops reports whether a layer is left out. transformers draws a number for each layer in
-// training, even if none is ever left out, and always on the CPU.
-func (s *Stack) drops() (dropped bool) {
-	if !s.Training() {
-		return false
-	}
-	torch.Scope(func() { dropped = torch.Rand().Item() < float64(float32(s.layerdrop)) })
-	return dropped
+func (s *Stack) run(kind transformer.Attention) Run {
+	return Run{Layers: s.Layers, Attention: kind, Layerdrop: s.layerdrop, Training: s.Training(),
+		Checkpointing: s.checkpointing}
 }
 
 // finish applies the last normalization, if there is one.

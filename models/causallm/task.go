@@ -40,7 +40,7 @@ type Task struct {
 }
 
 // evaluation is embedded in Task.
-type evaluation = writing.Evaluation
+type evaluation = writing.Evaluation[inputs.Batch]
 
 var (
 	_ engine.Task[Sample, Batch] = (*Task)(nil)

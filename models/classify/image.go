@@ -2,10 +2,10 @@ package classify
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/metrics"
+	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
@@ -23,11 +23,7 @@ type ImageModel interface {
 }
 
 // ImageLimits says which images a model takes.
-type ImageLimits struct {
-	Channels, Height, Width int64
-	// AnySize allows other heights and widths; the images of a batch must have the same size.
-	AnySize bool
-}
+type ImageLimits = inputs.ImageLimits
 
 // ImageSample is an image as numbers, prepared for a model, with its label.
 type ImageSample struct {
@@ -90,45 +86,16 @@ func NewImageTask(m ImageModel, o ImageTaskOptions) (*ImageTask, error) {
 // Collate joins images to a batch. It refuses what the model cannot take, before it can fail inside
 // an operator.
 func (t *ImageTask) Collate(samples []ImageSample) (b ImageBatch, err error) {
-	limits, a := t.model.ImageLimits(), answers{}
+	images, a := make([]inputs.Image, len(samples)), answers{}
 	for i, s := range samples {
-		reason := limits.Fault(s.Pixels, s.Shape, samples[0].Shape)
-		if reason == "" {
-			reason = t.fault(s.Label, s.Targets)
-		}
-		if reason != "" {
+		if reason := t.fault(s.Label, s.Targets); reason != "" {
 			return b, &SampleError{Package: "classify", Index: i, Reason: reason}
 		}
 		t.take(&a, s.Label, s.Targets)
+		images[i] = inputs.Image{Pixels: s.Pixels, Shape: s.Shape}
 	}
-	size := len(samples[0].Pixels)
-	b.Pixels, b.Labels, b.Targets = t.pixels.Get(len(samples)*size), a.labels, a.targets
-	b.Shape = append([]int64{int64(len(samples))}, samples[0].Shape...)
-	for i, s := range samples {
-		copy(b.Pixels[i*size:], s.Pixels)
-	}
-	return b, nil
-}
-
-// Fault says why a model with these limits cannot take an image, whose pixels have the given shape,
-// channels, height and width, in a batch whose first image has the shape first; empty: it can.
-func (l ImageLimits) Fault(pixels []float32, shape, first []int64) string {
-	wanted := []int64{l.Channels, l.Height, l.Width}
-	values := 1
-	for _, n := range shape {
-		values *= int(n)
-	}
-	switch {
-	case !l.AnySize && !slices.Equal(shape, wanted):
-		return fmt.Sprintf("Shape is %v; the model takes pictures of %v", shape, wanted)
-	case len(shape) != 3 || shape[0] != l.Channels || shape[1] < 1 || shape[2] < 1:
-		return fmt.Sprintf("Shape is %v; the model takes [%d height width]", shape, l.Channels)
-	case !slices.Equal(shape, first):
-		return fmt.Sprintf("Shape is %v, and %v of the first picture; those of a batch have one size", shape, first)
-	case len(pixels) != values:
-		return fmt.Sprintf("Pixels has %d values; Shape, %v, says %d", len(pixels), shape, values)
-	}
-	return ""
+	joined, err := t.model.ImageLimits().Collate("classify", images, t.pixels.Get)
+	return ImageBatch{Pixels: joined.Pixels, Shape: joined.Shape, Labels: a.labels, Targets: a.targets}, err
 }
 
 // Recycle takes the memory of a batch back: engine.Recycler.

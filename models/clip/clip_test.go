@@ -85,8 +85,8 @@ func samples(file *golden.File, side int64) (list []contrastive.Sample) {
 	each := len(pixels) / int(raw.Size(0))
 	for i := range int(raw.Size(0)) {
 		ids := append(torch.Values[int64](file.Tensor("row."+strconv.Itoa(i))), end)
-		list = append(list, contrastive.Sample{Text: inputs.Text{InputIDs: ids}, Pixels: pixels[i*each:][:each],
-			Shape: raw.Shape()[1:]})
+		list = append(list, contrastive.Sample{Text: inputs.Text{InputIDs: ids},
+			Image: inputs.Image{Pixels: pixels[i*each:][:each], Shape: raw.Shape()[1:]}})
 	}
 	return list
 }

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/gotrainer/gotrainer/data"
-	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer/engine"
@@ -22,25 +21,23 @@ type Model interface {
 	Similarities(texts, images torch.Tensor) torch.Tensor
 
 	Limits() inputs.Limits
-	ImageLimits() classify.ImageLimits
+	ImageLimits() inputs.ImageLimits
 	// EOSTokenIDs are tokens one of which every text must have; none: any text will do.
 	EOSTokenIDs() []int64
 	// WriteConfig writes config.json into a folder.
 	WriteConfig(dir string) error
 }
 
-// Sample is an image as numbers, prepared for a model, and its text.
+// Sample is an image and its text.
 type Sample struct {
 	inputs.Text
-	Pixels []float32 // the first channel row by row, then the second, ...
-	Shape  []int64   // channels, height and width
+	inputs.Image
 }
 
 // Batch is some samples, with images of one size.
 type Batch struct {
 	inputs.Batch
-	Pixels []float32
-	Shape  []int64 // rows, channels, height and width
+	Images inputs.Images
 }
 
 // TaskOptions configures [NewTask].
@@ -79,40 +76,31 @@ func (t *Task) WriteConfig(dir string) error { return t.model.WriteConfig(dir) }
 
 // Collate joins samples to a batch. It refuses what the model cannot take.
 func (t *Task) Collate(samples []Sample) (b Batch, err error) {
-	texts := make([]inputs.Text, len(samples))
+	texts, images := make([]inputs.Text, len(samples)), make([]inputs.Image, len(samples))
 	for i, s := range samples {
-		reason := t.model.ImageLimits().Fault(s.Pixels, s.Shape, samples[0].Shape)
-		if reason == "" {
-			reason = t.fault(s.InputIDs)
-		}
-		if reason != "" {
+		if reason := t.fault(s.InputIDs); reason != "" {
 			return b, &inputs.SampleError{Package: "contrastive", Index: i, Reason: reason}
 		}
-		texts[i] = s.Text
+		texts[i], images[i] = s.Text, s.Image
 	}
 	if b.Batch, err = t.model.Limits().Collate("contrastive", texts, t.options.Padding); err != nil {
 		return b, err
 	}
-	size := len(samples[0].Pixels)
-	b.Shape = append([]int64{int64(len(samples))}, samples[0].Shape...)
-	b.Pixels = t.pixels.Get(len(samples) * size)
-	for i, s := range samples {
-		copy(b.Pixels[i*size:], s.Pixels)
-	}
-	return b, nil
+	b.Images, err = t.model.ImageLimits().Collate("contrastive", images, t.pixels.Get)
+	return b, err
 }
 
 // fault returns the reason why the model cannot take a text, or the empty string if it can.
 func (t *Task) fault(ids []int64) string {
 	ends := t.model.EOSTokenIDs()
-	if len(ends) > 0 && !slices.ContainsFunc(ids, func(id int64) bool { return slices.Contains(ends, id) }) {
+	if len(ids) > 0 && len(ends) > 0 && !slices.ContainsFunc(ids, func(id int64) bool { return slices.Contains(ends, id) }) {
 		return "the text has no end token, whose hidden state stands for the text: does the tokenizer put one there?"
 	}
 	return ""
 }
 
 // Recycle takes the memory of a batch back: engine.Recycler.
-func (t *Task) Recycle(b Batch) { t.pixels.Put(b.Pixels) }
+func (t *Task) Recycle(b Batch) { t.pixels.Put(b.Images.Pixels) }
 
 // Loss runs the model on a batch.
 func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss { return t.LossOf(p, t.Predict(p, b)) }
@@ -120,7 +108,7 @@ func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss { return t.LossOf
 // Predict runs the model on a batch and returns the logits of each text for each image,
 // logits_per_text of transformers, and no labels: each text belongs to the image with its index.
 func (t *Task) Predict(p engine.ForwardPass, b Batch) engine.Outputs {
-	images := t.model.ImageFeatures(engine.Input(p, b.Pixels, b.Shape...))
+	images := t.model.ImageFeatures(b.Images.To(p))
 	ids, mask, _ := b.To(p)
 	return engine.Outputs{Logits: []torch.Tensor{t.model.Similarities(t.model.TextFeatures(ids, mask), images)},
 		Rows: b.InputIDs.Rows}
@@ -128,7 +116,7 @@ func (t *Task) Predict(p engine.ForwardPass, b Batch) engine.Outputs {
 
 // Inputs lists what Predict copies to the device.
 func (t *Task) Inputs(p engine.ForwardPass, b Batch) {
-	engine.Input(p, b.Pixels, b.Shape...)
+	b.Images.To(p)
 	b.To(p)
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/internal/testenv"
-	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/contrastive"
 	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/torch"
@@ -30,14 +29,15 @@ func (counts) ImageFeatures(pixels torch.Tensor) torch.Tensor {
 }
 func (counts) Similarities(texts, images torch.Tensor) torch.Tensor { return texts.MatMul(images.T()) }
 func (counts) Limits() inputs.Limits                                { return inputs.Limits{VocabSize: 9, MaxLength: 4} }
-func (counts) ImageLimits() classify.ImageLimits {
-	return classify.ImageLimits{Channels: 1, Height: 1, Width: 2}
+func (counts) ImageLimits() inputs.ImageLimits {
+	return inputs.ImageLimits{Channels: 1, Height: 1, Width: 2}
 }
 func (c counts) EOSTokenIDs() []int64   { return c.ends }
 func (counts) WriteConfig(string) error { return nil }
 
 func sample(a, b float32, ids ...int64) contrastive.Sample {
-	return contrastive.Sample{Text: inputs.Text{InputIDs: ids}, Pixels: []float32{a, b}, Shape: []int64{1, 1, 2}}
+	return contrastive.Sample{Text: inputs.Text{InputIDs: ids},
+		Image: inputs.Image{Pixels: []float32{a, b}, Shape: []int64{1, 1, 2}}}
 }
 
 // TestTheLossChoosesBothWays compares with torch.nn.functional.cross_entropy of [[2, 1], [0, 3]] and
@@ -48,7 +48,7 @@ func TestTheLossChoosesBothWays(t *testing.T) {
 	require.NoError(t, err)
 	b, err := task.Collate([]contrastive.Sample{sample(1, 0, 2, 1), sample(0, 1, 0, 3, 5)})
 	require.NoError(t, err)
-	assert.Equal(t, []int64{2, 1, 1, 2}, b.Shape)
+	assert.Equal(t, []int64{2, 1, 1, 2}, b.Images.Shape)
 	all, nonPadding := task.CountTokens(b)
 	assert.Equal(t, []int64{6, 5}, []int64{all, nonPadding})
 	torch.NoGrad(func() {

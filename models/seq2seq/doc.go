@@ -1,6 +1,6 @@
 // Package seq2seq trains models that generate a text from another one, such as a translation or a
-// summary: Seq2SeqTrainer of transformers, with DataCollatorForSeq2Seq. Package auto has the
-// models; their Task is of this package:
+// summary, or from an image: Seq2SeqTrainer of transformers, with DataCollatorForSeq2Seq. Package
+// auto has the models; their Task is of this package:
 //
 //	m, err := auto.Seq2SeqLM(ctx, "google-t5/t5-small", auto.Options{})
 //	m.Tokenizer, err = m.Tokenizer.WithTruncation(&text.Truncation{MaxLength: 512})
@@ -12,7 +12,15 @@
 //		return m.Encode("summarize: "+a.Text, a.Summary)
 //	})
 //
+// [ImageTask] is the same for images and the text in them:
+//
+//	m, err := auto.ImageToText(ctx, "microsoft/trocr-small-printed", auto.Options{})
+//	task, err := seq2seq.NewImageTask(m, seq2seq.ImageTaskOptions{})
+//	train := data.Map(plates, func(p Plate) (seq2seq.ImageSample, error) {
+//		return m.EncodeFile(p.Path, p.Text)
+//	})
+//
 // The loss is the cross-entropy of the second text, where each token is predicted from those before
-// it and from the first text. An evaluation gives the loss. With Write it also gives metrics of the
-// texts that the model generates (predict_with_generate).
+// it and from the first text or the image. An evaluation gives the loss. With Write it also gives
+// metrics of the texts that the model generates (predict_with_generate).
 package seq2seq

@@ -1,8 +1,6 @@
 package seq2seq
 
 import (
-	"fmt"
-
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/metrics"
 	"github.com/gotrainer/gotrainer/models/inputs"
@@ -17,12 +15,7 @@ type Model interface {
 	// logit for every word that may follow each target token, [B, T, vocabulary]. The mask, [B, L],
 	// has 0 where the source is padding; undefined means that there is none.
 	ForwardPair(ids, mask, decoderIDs torch.Tensor) torch.Tensor
-	// DecoderStartOf is the token that begins the target text with the given labels, which are those
-	// of a [Sample].
-	DecoderStartOf(labels []int64) int64
-	Limits() inputs.Limits
-	// WriteConfig writes config.json into a folder.
-	WriteConfig(dir string) error
+	Decoder
 }
 
 // Sample is a source text and its target text.
@@ -35,9 +28,7 @@ type Sample struct {
 // Batch is some samples; the sources are padded to one length, the targets to another.
 type Batch struct {
 	inputs.Batch
-	Labels     data.Padded[int64] // inputs.IgnoreIndex in padding
-	DecoderIDs data.Padded[int64] // the token that begins the target, then Labels without the last
-	Targets    []string
+	TargetBatch
 }
 
 // TaskOptions configures [NewTask].
@@ -55,14 +46,14 @@ type TaskOptions struct {
 // Task ties a model to pairs of texts.
 type Task struct {
 	evaluation
+	targets
 	model   Model
-	limits  inputs.Limits
 	options TaskOptions
 	pass    engine.ForwardPass // of Predict's last call
 }
 
 // evaluation is embedded in Task.
-type evaluation = writing.Evaluation
+type evaluation = writing.Evaluation[inputs.Batch]
 
 var (
 	_ engine.Task[Sample, Batch] = (*Task)(nil)
@@ -76,77 +67,31 @@ var (
 
 // NewTask makes the task of a model.
 func NewTask(m Model, o TaskOptions) (*Task, error) {
-	for _, p := range []data.Padding{o.Padding, o.TargetPadding} {
-		if err := m.Limits().CheckPadding("seq2seq", p); err != nil {
-			return nil, err
-		}
+	if err := m.Limits().CheckPadding("seq2seq", o.Padding); err != nil {
+		return nil, err
+	}
+	written, err := newTargets(m, o.TargetPadding)
+	if err != nil {
+		return nil, err
 	}
 	e, err := writing.New("seq2seq", o.Write, o.Metrics)
 	if err != nil {
 		return nil, err
 	}
-	return &Task{evaluation: e, model: m, limits: m.Limits(), options: o}, nil
+	return &Task{evaluation: e, targets: written, model: m, options: o}, nil
 }
-
-// Model returns the model.
-func (t *Task) Model() any { return t.model }
-
-// WriteConfig writes config.json into a folder.
-func (t *Task) WriteConfig(dir string) error { return t.model.WriteConfig(dir) }
 
 // Collate pads samples on the right to a batch and refuses what the model cannot take.
 func (t *Task) Collate(samples []Sample) (b Batch, err error) {
-	texts := make([]inputs.Text, len(samples))
-	b.Targets = make([]string, len(samples))
+	sources, written := make([]inputs.Text, len(samples)), make([]target, len(samples))
 	for i, s := range samples {
-		texts[i], b.Targets[i] = s.Text, s.Target
+		sources[i], written[i] = s.Text, target{s.Labels, s.Target}
 	}
-	if b.Batch, err = t.limits.Collate("seq2seq", texts, t.options.Padding); err != nil {
+	if b.Batch, err = t.limits.Collate("seq2seq", sources, t.options.Padding); err != nil {
 		return b, err
 	}
-	for i, s := range samples {
-		if reason := t.fault(s.Labels); reason != "" {
-			return b, &inputs.SampleError{Package: "seq2seq", Index: i, Reason: reason}
-		}
-	}
-	labels := func(s Sample) []int64 { return s.Labels }
-	if b.Labels, err = data.PadField(samples, labels, inputs.IgnoreIndex, t.options.TargetPadding); err != nil {
-		return b, err
-	}
-	if int64(b.Labels.Width) > t.limits.MaxLength {
-		return b, fmt.Errorf("seq2seq: TargetPadding.Multiple makes rows of %d labels, but the model has positions for %d",
-			b.Labels.Width, t.limits.MaxLength)
-	}
-	b.DecoderIDs = b.Labels
-	b.DecoderIDs.Values = make([]int64, len(b.Labels.Values))
-	for i := range b.Labels.Rows {
-		row := b.DecoderIDs.Row(i)
-		row[0] = t.model.DecoderStartOf(samples[i].Labels)
-		for j, label := range b.Labels.Row(i)[:len(row)-1] {
-			if row[j+1] = label; label == inputs.IgnoreIndex {
-				row[j+1] = t.limits.PadTokenID
-			}
-		}
-	}
-	return b, nil
-}
-
-// fault returns the reason why the model cannot take labels, or the empty string if it can.
-func (t *Task) fault(labels []int64) string {
-	if len(labels) == 0 {
-		return "Labels is empty; even an empty text has the token that ends it"
-	}
-	if int64(len(labels)) > t.limits.MaxLength {
-		return fmt.Sprintf("Labels has %d tokens, but the model has positions for %d; cut the target", len(labels),
-			t.limits.MaxLength)
-	}
-	for i, id := range labels {
-		if id != inputs.IgnoreIndex && (id < 0 || id >= t.limits.VocabSize) {
-			return fmt.Sprintf("label %d is %d; want an id of the vocabulary of %d, or %d for none", i, id, t.limits.VocabSize,
-				inputs.IgnoreIndex)
-		}
-	}
-	return ""
+	b.TargetBatch, err = t.join(written)
+	return b, err
 }
 
 // Loss runs the model on a batch.
@@ -156,21 +101,7 @@ func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss { return t.LossOf
 func (t *Task) Predict(p engine.ForwardPass, b Batch) engine.Outputs {
 	t.pass = p
 	ids, mask, _ := b.To(p)
-	logits := t.model.ForwardPair(ids, mask, inputs.Matrix(p, b.DecoderIDs))
-	return engine.Outputs{Logits: []torch.Tensor{logits}, Labels: []torch.Tensor{inputs.Matrix(p, b.Labels)},
-		Rows: b.InputIDs.Rows}
-}
-
-// LossOf is the cross-entropy of the labels, averaged over the tokens of an accumulation window.
-func (t *Task) LossOf(p engine.ForwardPass, o engine.Outputs) engine.Loss {
-	labels, logits := o.Labels[0].View(-1), o.Logits[0]
-	logits = logits.View(-1, logits.Size(-1))
-	sum := logits.CrossEntropyLoss(labels, torch.Tensor{}, torch.ReductionSum, inputs.IgnoreIndex, 0)
-	if p.Items > 0 {
-		return engine.PerItem(sum.DivScalar(float64(p.Items)), o.Rows)
-	}
-	count := labels.NeScalar(inputs.IgnoreIndex).Sum(torch.DefaultDType).Clamp(1, nil) // without labels the loss is 0
-	return engine.Mean(sum.Div(count), o.Rows)
+	return b.outputs(p, t.model.ForwardPair(ids, mask, inputs.Matrix(p, b.DecoderIDs)))
 }
 
 // Observe has the model generate from the texts of an evaluation batch.
@@ -181,14 +112,7 @@ func (t *Task) Observe(b Batch, _ engine.Outputs) {
 }
 
 // CountItems counts the tokens to predict: num_items_in_batch.
-func (t *Task) CountItems(b Batch) (n int64) {
-	for _, label := range b.Labels.Values {
-		if label != inputs.IgnoreIndex {
-			n++
-		}
-	}
-	return n
-}
+func (t *Task) CountItems(b Batch) int64 { return b.countItems() }
 
 // Length is the number of tokens of the source text: engine.Lengther.
 func (t *Task) Length(s Sample) int { return len(s.InputIDs) }

@@ -64,6 +64,9 @@ func SplitHeads(x torch.Tensor, size int64) torch.Tensor {
 type AttendOptions struct {
 	Dropout float64 // of the weights
 	Scale   float64 // multiplies the products of queries and keys; zero: 1/sqrt(E)
+	// ScaleQuery multiplies the queries instead of the products, and folds batch and heads into one
+	// dimension. [SDPA] ignores it.
+	ScaleQuery bool
 	// SoftCap bounds them as SoftCap·tanh(x/SoftCap); zero means no bound. [SDPA] does not support
 	// it and ignores it, as in transformers.
 	SoftCap float64
@@ -100,7 +103,13 @@ func (a Attention) attend(q, k, v torch.Tensor, mask Mask, o AttendOptions, shap
 
 // attendEagerly computes attention in separate operators.
 func attendEagerly(q, k, v torch.Tensor, mask Mask, scale float64, o AttendOptions) torch.Tensor {
-	weights := q.MatMul(k.Transpose(2, 3)).MulScalar(scale)
+	var weights torch.Tensor
+	if o.ScaleQuery {
+		scaled, keys := q.MulScalar(scale).Flatten(0, 1), k.Flatten(0, 1)
+		weights = scaled.BMM(keys.Transpose(1, 2)).Unflatten(0, q.Size(0), q.Size(1))
+	} else {
+		weights = q.MatMul(k.Transpose(2, 3)).MulScalar(scale)
+	}
 	if o.SoftCap > 0 {
 		weights = SoftCap(weights, o.SoftCap)
 	}

@@ -43,13 +43,16 @@ type Blueprint struct {
 	WrapsLabels         bool
 	OutputScale         float64
 	LogitsBias          bool
-	Logits              Logits                   // of a decoder: applied to the logits
-	EOSTokenIDs         []int64                  // of a decoder or a Dual: they end a text
-	PadTokenID          *int64                   // of a decoder: pad_token_id, which may be no id; nil: none
-	AbsolutePositions   bool                     // of a decoder: padding in front of a text moves it to other positions
-	Untied              bool                     // the output layer of a language model has its own weight
-	NoWeights           []string                 // suffixes of tensor names in older files that are not weights
-	Rename              func(name string) string // maps other names in files to the model's; nil: there are none
+	Logits              Logits // of a decoder: applied to the logits
+	// TiedWeights are the names in files of the weights of the token embedding and of the output
+	// layer of a Pair, by which the files decide whether they are one; empty: those of T5 and BART.
+	TiedWeights       [2]string
+	EOSTokenIDs       []int64                  // of a decoder or a Dual: they end a text
+	PadTokenID        *int64                   // of a decoder: pad_token_id, which may be no id; nil: none
+	AbsolutePositions bool                     // of a decoder: padding in front of a text moves it to other positions
+	Untied            bool                     // the output layer of a language model has its own weight
+	NoWeights         []string                 // suffixes of tensor names in older files that are not weights
+	Rename            func(name string) string // maps other names in files to the model's; nil: there are none
 	// InMemory maps names of modules to those that transformers has in memory, which peft puts into
 	// files; nil: they are the same.
 	InMemory  func(name string) string
@@ -106,6 +109,12 @@ type Backbone struct {
 	Encode      func(ids, mask torch.Tensor) torch.Tensor
 	ForwardPair func(ids, mask, decoderIDs torch.Tensor) torch.Tensor
 	DecodePair  func(hidden, mask torch.Tensor, capacity int64) (next func(ids torch.Tensor) torch.Tensor, past *Past)
+	// For a model that reads images: EncodeImages maps pixels, [B, channels, height, width], to what
+	// the decoder attends to, and ForwardImagePair maps pixels and a text to the hidden states of
+	// the text. They take the places of Encode and ForwardPair.
+	EncodeImages     func(pixels torch.Tensor) torch.Tensor
+	ForwardImagePair func(pixels, decoderIDs torch.Tensor) torch.Tensor
+
 	// ForwardImages maps pixels, [B, channels, height, width], to what the head takes, [B, hidden].
 	// InterpolatePosEncoding makes it take pictures of any size; nil: there are no positions. Both
 	// belong to models of pictures and are nil in others; in models of pictures, Forward is nil.
@@ -116,7 +125,12 @@ type Backbone struct {
 	// InitWeights draws the weights of a head, and those drawn along with them; nil means
 	// Blueprint.InitWeights.
 	InitWeights func(head any)
+	// DrawMissing draws the weights with the given names, which a file lacks; nil means
+	// [InitWeights] of all.
+	DrawMissing func(missing map[string]bool)
 
+	// OutputEmbeddings is the output layer of a decoder that has it inside; nil: the head has it.
+	OutputEmbeddings         *nn.Linear
 	InputEmbeddings          *nn.Embedding // of tokens; nil in a model of pictures
 	SetGradientCheckpointing func(on bool) // nil if not supported
 	FuseQKVProjections       func(on bool) // nil if not supported

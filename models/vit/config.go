@@ -72,7 +72,9 @@ func (c *Config) fields() []pretrained.Field {
 	}
 }
 
-func decode(d pretrained.Document) (c Config, err error) {
+// DecodeConfig decodes a config.json and refuses settings that the model does not support. Defaults
+// are not filled in.
+func DecodeConfig(d pretrained.Document) (c Config, err error) {
 	d = maps.Clone(d)
 	c.DeiT = string(d["model_type"]) == `"deit"`
 	if c.Head, err = transformer.DecodeEncoder(d, c.modelType(), c.fields(), nil); err != nil {
@@ -142,7 +144,7 @@ func (c Config) document(architecture string) (pretrained.Document, error) {
 // Blueprint returns the encoder described by a config.json, for the heads of package auto. Zero
 // fields of the head are taken from the file.
 func Blueprint(d pretrained.Document, h classify.Head, a transformer.Attention) (b transformer.Blueprint, err error) {
-	c, err := decode(d)
+	c, err := DecodeConfig(d)
 	if err != nil {
 		return b, err
 	}

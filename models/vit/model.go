@@ -13,6 +13,9 @@ type Model struct {
 	Embeddings *Embeddings                  `module:"embeddings"`
 	Encoder    *transformer.Encoder[*Layer] `module:"encoder"`
 	LayerNorm  *nn.LayerNorm                `module:"layernorm"`
+	// Pooler is nil behind the head of a classifier. Elsewhere it comes from and goes to files, and
+	// computes nothing.
+	Pooler *transformer.Pooler `module:"pooler"`
 
 	config Config
 }
@@ -54,7 +57,7 @@ var (
 func newModel(c Config, b transformer.Builder) *Model {
 	m := &Model{config: c, Embeddings: newEmbeddings(c, b)}
 	m.Encoder = transformer.NewEncoder(c.NumLayers, func() *Layer { return newLayer(c, b) })
-	m.LayerNorm = b.LayerNorm(c.HiddenSize, c.LayerNormEps)
+	m.LayerNorm, m.Pooler = b.LayerNorm(c.HiddenSize, c.LayerNormEps), b.Pooler(c.HiddenSize)
 	if !b.Undrawn {
 		transformer.InitWeights(m, c.InitializerRange, nil)
 	}

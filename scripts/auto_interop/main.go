@@ -74,6 +74,12 @@ func forward(head string, m *auto.Model, in string) (func() torch.Tensor, error)
 	if err != nil {
 		return nil, err
 	}
+	if head == "ImageTextToText" { // the first five tokens of the first text
+		reader := &auto.ImageToTextModel{Model: m}
+		s, err := reader.EncodeFile(filepath.Join(in, "picture.png"), "")
+		pixels := torch.From(s.Pixels, append([]int64{1}, s.Shape...)...)
+		return func() torch.Tensor { return reader.ForwardPair(pixels, ids.Narrow(0, 0, 1).Narrow(1, 0, 5)) }, err
+	}
 	mask, err := inputs.Read("mask")
 	if head == "ZeroShotImageClassification" && err == nil {
 		c := &auto.ZeroShotImageClassifier{Model: m}
@@ -131,6 +137,12 @@ func load(head, dir string) (*auto.Model, error) {
 		return m.Model, nil
 	case "ZeroShotImageClassification":
 		m, err := auto.ZeroShotImageClassification(ctx, dir, auto.Options{})
+		if err != nil {
+			return nil, err
+		}
+		return m.Model, nil
+	case "ImageTextToText":
+		m, err := auto.ImageToText(ctx, dir, auto.Options{})
 		if err != nil {
 			return nil, err
 		}

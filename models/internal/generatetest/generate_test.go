@@ -289,7 +289,7 @@ func TestFilesThatWouldChangeTheTextAreRefused(t *testing.T) {
 		`{"suppress_tokens": [-1]}`:    "Generation.SuppressTokens has the token -1",
 		`{"early_stopping": "rarely"}`: `early_stopping is "rarely"; want true, false or "never"`,
 		`{"stop_strings": [""]}`:       `Generation.StopStrings is [""]; want strings that are not empty`,
-		`{"stop_strings": "end"}`: "no tokenizer; want tokenizer.json or vocab.txt beside the weights, or set Model.Tokenizer, " +
+		`{"stop_strings": "end"}`: "merges.txt beside the weights, or set Model.Tokenizer, " +
 			"which Generation.StopStrings are found by",
 		`{"stop_strings": 7}`:                             "stop_strings is 7; want a string, several, or null",
 		`{"max_length": 12}`:                              "max_length of generation_config.json is 12, and a prompt has 12 tokens",
