@@ -18,8 +18,8 @@ var activations = map[string]func(torch.Tensor) torch.Tensor{
 	"Sigmoid":  torch.Tensor.Sigmoid,
 }
 
-// CheckActivation returns an error if there is no activation function of that name, which is that of
-// its class in torch.nn.
+// CheckActivation returns an error if there is no activation function of that name, which is that
+// of its class in torch.nn.
 func CheckActivation(name string) error {
 	if _, ok := activations[name]; !ok {
 		return fmt.Errorf("there is no activation %q; there are %q", name, slices.Sorted(maps.Keys(activations)))

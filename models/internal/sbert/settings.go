@@ -21,8 +21,8 @@ type EncoderSettings struct {
 // Expected is what sentence_bert_config.json has to say about the model, where it says it, as JSON.
 type Expected struct{ Task, Modality, Output string }
 
-// ReadEncoderSettings reads sentence_bert_config.json, which may be missing. Without a length there,
-// model_max_length of tokenizer_config.json counts, if it is less than most.
+// ReadEncoderSettings reads sentence_bert_config.json, which may be missing. Without a length
+// there, model_max_length of tokenizer_config.json counts, if it is less than most.
 func ReadEncoderSettings(dir string, most int64, want Expected) (s EncoderSettings, err error) {
 	d := pretrained.Document{}
 	for _, name := range encoderSettingsNames {
