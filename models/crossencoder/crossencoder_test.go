@@ -240,6 +240,11 @@ var lossesByName = map[string]crossencoder.Loss{
 		ActivationFn: crossencoder.Identity},
 	"bf16": crossencoder.MSELoss{ActivationFn: crossencoder.Sigmoid},
 
+	"CachedMultipleNegativesRankingLoss": crossencoder.CachedMultipleNegativesRankingLoss{MiniBatchSize: 4},
+	"CachedMultipleNegativesRankingLoss of n-tuples": &crossencoder.CachedMultipleNegativesRankingLoss{
+		MultipleNegativesRankingLoss: crossencoder.MultipleNegativesRankingLoss{NumNegatives: 3, Scale: 7.5},
+		MiniBatchSize:                5},
+
 	"ListNetLoss":                 crossencoder.ListNetLoss{},
 	"ListNetLoss, tanh":           crossencoder.ListNetLoss{ActivationFn: crossencoder.Tanh, MiniBatchSize: 5},
 	"LambdaLoss":                  crossencoder.LambdaLoss{},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/metrics"
+	"github.com/gotrainer/gotrainer/models/internal/sbert"
 )
 
 // Evaluator measures a model on its own texts. The evaluations of a run report the results
@@ -39,14 +40,7 @@ func (o EvaluatorOptions) predict() PredictOptions {
 
 // named prefixes the names of metrics with Name.
 func (o EvaluatorOptions) named(all map[string]float64) map[string]float64 {
-	if o.Name == "" {
-		return all
-	}
-	named := map[string]float64{}
-	for name, value := range all {
-		named[o.Name+"_"+name] = value
-	}
-	return named
+	return sbert.Named(o.Name, all)
 }
 
 // CrossEncoderClassificationEvaluator compares the scores of pairs with their classes.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/internal/gradcache"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
@@ -27,7 +28,8 @@ type Sample struct {
 // Batch is some samples as token ids.
 type Batch struct {
 	// Passes are the pairs as they go through the model: each query with its first document, with
-	// its second, and so on; of lists, all pairs in order, Wants.MiniBatchSize at a time.
+	// its second, and so on; of lists, all pairs in order, Wants.MiniBatchSize at a time. A
+	// CachedMultipleNegativesRankingLoss makes its own passes of the texts.
 	Passes []inputs.Batch
 	Rows   int // samples
 
@@ -63,6 +65,7 @@ var (
 	_ engine.Configurer          = (*Task)(nil)
 	_ engine.InputLister[Batch]  = (*Task)(nil)
 	_ engine.OptionsValidator    = (*Task)(nil)
+	_ engine.GroupValidator      = (*Task)(nil)
 )
 
 // NewTask makes the task of a model.
@@ -94,7 +97,20 @@ func (t *Task) ValidateOptions(o engine.Options) error {
 		return fmt.Errorf("crossencoder: Options.LabelSmoothing is %g, which no loss of cross encoders has; leave it out",
 			o.LabelSmoothing)
 	}
+	if isCached(t.loss) {
+		if err := gradcache.ValidateOptions("crossencoder", t.loss, o); err != nil {
+			return err
+		}
+	}
 	return inputs.ValidateOptions("crossencoder", t.model, o)
+}
+
+// ValidateGroup refuses several processes for a [CachedMultipleNegativesRankingLoss].
+func (t *Task) ValidateGroup(world int) error {
+	if isCached(t.loss) && world > 1 {
+		return gradcache.ValidateGroup("crossencoder", t.loss, world)
+	}
+	return nil
 }
 
 // Model returns the model.
@@ -236,7 +252,13 @@ func (t *Task) fault(s Sample, documents int) string {
 }
 
 // Loss runs the model on a batch.
-func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss { return t.LossOf(p, t.Predict(p, b)) }
+func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss {
+	if l, ok := t.loss.(cachedLoss); ok && torch.IsGradEnabled() {
+		t.refuseParts(p)
+		return engine.Mean(t.cachedLoss(p, b, l), b.Rows)
+	}
+	return t.LossOf(p, t.Predict(p, b))
+}
 
 // Predict runs the model on a batch and returns logits and labels as [Loss] gets them.
 func (t *Task) Predict(p engine.ForwardPass, b Batch) (o engine.Outputs) {
@@ -244,10 +266,20 @@ func (t *Task) Predict(p engine.ForwardPass, b Batch) (o engine.Outputs) {
 	if t.wants.Label != NoLabel {
 		o.Labels = []torch.Tensor{t.labels(p, b)}
 	}
+	if l, ok := t.loss.(cachedLoss); ok {
+		for _, pass := range t.miniBatches(b, l) {
+			o.Logits = append(o.Logits, t.logits(engine.ForwardPass{Device: p.Device}, pass))
+		}
+		o.Logits = columns(o.Logits, b.Rows)
+		return o
+	}
 	for i, pass := range b.Passes {
 		o.Logits = append(o.Logits, t.logits(p, pass))
 		if l, ok := t.loss.(borrower); ok && i == 0 {
-			o.Logits = append(o.Logits, t.borrowed(p, b, l)...)
+			for _, pairs := range t.borrowed(b, l) {
+				// Inputs has not listed them
+				o.Logits = append(o.Logits, t.logits(engine.ForwardPass{Device: p.Device}, t.late(pairs)))
+			}
 		}
 	}
 	if t.wants.Lists {
@@ -262,22 +294,26 @@ func (t *Task) logits(p engine.ForwardPass, b inputs.Batch) torch.Tensor {
 	return b.Forward(p, t.model).ToDType(torch.Float32)
 }
 
-// borrowed pairs the queries with documents of other samples, and runs the model on these pairs.
-func (t *Task) borrowed(p engine.ForwardPass, b Batch, l borrower) (logits []torch.Tensor) {
-	p = engine.ForwardPass{Device: p.Device} // Inputs has not listed them
-	for _, indices := range l.borrow(b.Rows, len(b.Passes)) {
+// borrowed pairs the queries with documents of other samples.
+func (t *Task) borrowed(b Batch, l borrower) (columns [][][2]string) {
+	for _, indices := range l.borrow(b.Rows, len(b.samples[0].Documents)) {
 		pairs := make([][2]string, b.Rows)
 		for row, i := range indices {
 			other := b.samples[int(i)%b.Rows]
 			pairs[row] = [2]string{b.samples[row].Query, other.Documents[int(i)/b.Rows]}
 		}
-		batch, err := t.model.collate(t.options.Prompt, pairs, t.options.Padding)
-		if err != nil {
-			panic(torch.Errorf("crossencoder.Task.Predict", torch.ErrInvalid, "%v", err))
-		}
-		logits = append(logits, t.logits(p, batch))
+		columns = append(columns, pairs)
 	}
-	return logits
+	return columns
+}
+
+// late makes a batch of pairs when the model runs.
+func (t *Task) late(pairs [][2]string) inputs.Batch {
+	b, err := t.model.collate(t.options.Prompt, pairs, t.options.Padding)
+	if err != nil {
+		panic(torch.Errorf("crossencoder.Task.Predict", torch.ErrInvalid, "%v", err))
+	}
+	return b
 }
 
 // matrix puts the logits of lists into the places of their labels.
@@ -301,6 +337,10 @@ func (t *Task) Inputs(p engine.ForwardPass, b Batch) {
 	if t.wants.Label != NoLabel {
 		t.labels(p, b)
 	}
+	if isCached(t.loss) {
+		gradcache.NoGraph(p, t.loss)
+		return
+	}
 	for _, pass := range b.Passes {
 		pass.To(p)
 	}
@@ -314,16 +354,21 @@ func (t *Task) Inputs(p engine.ForwardPass, b Batch) {
 
 // LossOf is the loss of the logits of a batch.
 func (t *Task) LossOf(p engine.ForwardPass, o engine.Outputs) engine.Loss {
-	if p.Part && !t.wants.PerSample {
-		panic(torch.Errorf("crossencoder.Task.Loss", torch.ErrNotSupported, "a %T compares the samples of a batch with one "+
-			"another, so a batch cannot be trained in parts: leave DivideOnOutOfMemory out and take a smaller BatchSize",
-			t.loss))
-	}
+	t.refuseParts(p)
 	var labels torch.Tensor
 	if len(o.Labels) > 0 {
 		labels = o.Labels[0]
 	}
 	return engine.Mean(t.loss.Of(o.Logits, labels), o.Rows)
+}
+
+// refuseParts panics if a batch is trained in parts with a loss that does not allow it.
+func (t *Task) refuseParts(p engine.ForwardPass) {
+	if p.Part && !t.wants.PerSample {
+		panic(torch.Errorf("crossencoder.Task.Loss", torch.ErrNotSupported, "a %T compares the samples of a batch with one "+
+			"another, so a batch cannot be trained in parts: leave DivideOnOutOfMemory out and take a smaller BatchSize",
+			t.loss))
+	}
 }
 
 // Observe notes that an evaluation is running; evaluators have their own texts.

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/dist/shard"
 	"github.com/gotrainer/gotrainer/models/crossencoder"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
@@ -121,12 +122,38 @@ func TestLossOfAProgram(t *testing.T) {
 	assert.Less(t, nonPadding, all)
 }
 
+// TestCachedLossInEvaluation is that of training, and of the loss without mini-batches.
+func TestCachedLossInEvaluation(t *testing.T) {
+	r := load(t)
+	m := r.model(t, "Bert", 1) // in evaluation mode
+	inner := crossencoder.MultipleNegativesRankingLoss{NumNegatives: 3}
+	of := func(l crossencoder.Loss) (training, evaluation float64) {
+		task, err := crossencoder.NewTask(m, crossencoder.TaskOptions{Loss: l})
+		require.NoError(t, err)
+		b, err := task.Collate(r.samples(samples{Documents: 3})[:6])
+		require.NoError(t, err)
+		torch.ManualSeed(3)
+		training = task.Loss(engine.ForwardPass{}, b).Value.Item()
+		torch.ManualSeed(3)
+		torch.NoGrad(func() {
+			evaluation = task.LossOf(engine.ForwardPass{}, task.Predict(engine.ForwardPass{}, b)).Value.Item()
+		})
+		return training, evaluation
+	}
+	want, _ := of(inner)
+	training, evaluation := of(crossencoder.CachedMultipleNegativesRankingLoss{MultipleNegativesRankingLoss: inner,
+		MiniBatchSize: 7})
+	assert.InDelta(t, want, training, 1e-5)
+	assert.InDelta(t, want, evaluation, 1e-5)
+}
+
 func TestSamplesAndTasksAreRefused(t *testing.T) {
 	r := load(t)
 	m, classes := r.model(t, "Bert", 1), r.model(t, "Bert", 3)
 	pairs := [][2]string{{"w7", "w8"}, {"w7", "w9"}}
 	for want, o := range map[string]crossencoder.TaskOptions{
 		"PosWeight is -1":         {Loss: crossencoder.BinaryCrossEntropyLoss{PosWeight: -1}},
+		"MiniBatchSize above 0":   {Loss: crossencoder.CachedMultipleNegativesRankingLoss{MiniBatchSize: -1}},
 		"found NaN":               {Loss: crossencoder.MultipleNegativesRankingLoss{Scale: math.NaN()}},
 		`no activation "up"`:      {Loss: crossencoder.MSELoss{ActivationFn: "up"}},
 		"Sigma is -1":             {Loss: crossencoder.RankNetLoss{Sigma: -1}},
@@ -190,8 +217,17 @@ func TestSamplesAndTasksAreRefused(t *testing.T) {
 	_, err = engine.New(task, engine.Options{LabelSmoothing: 0.1})
 	require.ErrorContains(t, err, "LabelSmoothing is 0.1")
 
+	task, err = crossencoder.NewTask(m, crossencoder.TaskOptions{
+		Loss: crossencoder.CachedMultipleNegativesRankingLoss{}})
+	require.NoError(t, err)
+	_, err = engine.New(task, engine.Options{Sharding: shard.FullShard})
+	require.ErrorContains(t, err, "crossencoder: Options.Sharding is")
+	require.NoError(t, task.ValidateGroup(1))
+	require.ErrorContains(t, task.ValidateGroup(2), "crossencoder: a crossencoder.CachedMultipleNegativesRankingLoss adds")
+
 	task, err = crossencoder.NewTask(m, crossencoder.TaskOptions{Loss: crossencoder.MultipleNegativesRankingLoss{}})
 	require.NoError(t, err)
+	require.NoError(t, task.ValidateGroup(2))
 	b, err := task.Collate(list{{Query: "w7", Documents: two}})
 	require.NoError(t, err)
 	loss := task.Loss(engine.ForwardPass{}, b).Value.Item()

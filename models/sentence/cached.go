@@ -3,9 +3,8 @@ package sentence
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
-	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/models/internal/gradcache"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
@@ -66,68 +65,13 @@ func (l CachedMultipleNegativesRankingLoss) each(embeddings []torch.Tensor, f fu
 // cachedLoss computes the loss of a batch, whose backward pass runs the model again.
 func (t *Task) cachedLoss(p engine.ForwardPass, b Batch, l cachedLoss) torch.Tensor {
 	p = engine.ForwardPass{Device: p.Device} // Inputs has not listed anything
-	embeddings, states := make([]torch.Tensor, len(b.Passes)), make([]randomState, len(b.Passes))
-	torch.NoGrad(func() {
-		for i, texts := range b.Passes {
-			states[i] = randomStateOf(p.Device)
-			embeddings[i] = t.model.Embed(p, texts)
-		}
-	})
-	for i, x := range embeddings {
-		embeddings[i] = x.Detach().SetRequiresGrad(true)
-	}
-	var sum torch.Tensor
-	l.each(t.columns(embeddings, b.Rows), func(loss torch.Tensor) {
-		loss.Backward()
-		sum = plus(sum, loss.Detach())
-	})
-	if !slices.ContainsFunc(nn.Params(t.model), func(p torch.Named) bool { return p.Tensor.NeedsGrad() }) {
-		return sum // the engine says that nothing is trained
-	}
-	// Each mini-batch adds to the gradients when its checkpoint is computed again. The checkpoint of
-	// a mini-batch takes the result of the next one, so that they are reached in their order.
-	sum = sum.SetRequiresGrad(true)
-	for i := len(b.Passes) - 1; i >= 0; i-- {
-		gradient := wide(embeddings[i].Grad()).Keep()
-		sum = torch.Checkpoint(func(in []torch.Tensor) []torch.Tensor {
-			if !torch.IsGradEnabled() {
-				return []torch.Tensor{in[0].Clone()}
-			}
-			states[i].restore()
-			x := wide(t.model.Embed(p, b.Passes[i]))
-			return []torch.Tensor{in[0].Add(x.Flatten(0, -1).Dot(gradient.Flatten(0, -1)))}
-		}, sum)[0]
-	}
-	return sum
-}
-
-// wide converts numbers of 16 bits to float32.
-func wide(x torch.Tensor) torch.Tensor {
-	if d := x.DType(); d == torch.Float16 || d == torch.BFloat16 {
-		return x.ToDType(torch.Float32)
-	}
-	return x
-}
-
-// randomState is the state of the generators that a pass on a device draws from.
-type randomState struct {
-	devices []torch.Device
-	states  [][]byte
-}
-
-func randomStateOf(d torch.Device) (s randomState) {
-	s.devices = []torch.Device{torch.CPU}
-	if d.IsCUDA() {
-		s.devices = append(s.devices, d)
-	}
-	for _, d := range s.devices {
-		s.states = append(s.states, torch.DefaultGenerator(d).State())
-	}
-	return s
-}
-
-func (s randomState) restore() {
-	for i, d := range s.devices {
-		torch.DefaultGenerator(d).SetState(s.states[i])
-	}
+	return gradcache.Loss(p.Device, t.model, len(b.Passes),
+		func(i int) torch.Tensor { return t.model.Embed(p, b.Passes[i]) },
+		func(embeddings []torch.Tensor) (sum torch.Tensor) {
+			l.each(t.columns(embeddings, b.Rows), func(loss torch.Tensor) {
+				loss.Backward()
+				sum = plus(sum, loss.Detach())
+			})
+			return sum
+		})
 }

@@ -198,7 +198,7 @@ func TestWhatCachedLossesCannotDoIsRefused(t *testing.T) {
 		_, err = fit.Fit(t.Context(), data.Slice[sentence.Sample](samples), nil)
 		return err
 	}) {
-		require.ErrorContains(t, err, "2 processes average them")
+		require.ErrorContains(t, err, "2 processes average gradients")
 	}
 	require.NoError(t, nn.Freeze(m))
 	assert.False(t, task.Loss(engine.ForwardPass{}, batch).Value.NeedsGrad())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/internal/gradcache"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
@@ -103,24 +104,18 @@ func (t *Task) ValidateOptions(o engine.Options) error {
 		return fmt.Errorf("sentence: Options.LabelSmoothing is %g, but embeddings have no classes; leave it out",
 			o.LabelSmoothing)
 	}
-	switch {
-	case !isCached(t.loss):
-	case o.Loss != nil:
-		return fmt.Errorf("sentence: Options.Loss is set, but the gradients of embeddings are cached for a %T; want one of "+
-			"the two", t.loss)
-	case o.Sharding != 0:
-		return fmt.Errorf("sentence: Options.Sharding is %v, but a %T runs the model again in the backward pass; leave it "+
-			"out, or take a MultipleNegativesRankingLoss", o.Sharding, t.loss)
+	if isCached(t.loss) {
+		if err := gradcache.ValidateOptions("sentence", t.loss, o); err != nil {
+			return err
+		}
 	}
 	return inputs.ValidateOptions("sentence", t.model, o)
 }
 
 // ValidateGroup refuses several processes for a [CachedMultipleNegativesRankingLoss].
 func (t *Task) ValidateGroup(world int) error {
-	if isCached(t.loss) {
-		return fmt.Errorf("sentence: a %T adds to the gradients of each weight several times in a backward pass, but %d "+
-			"processes average them as soon as they are there; want one process, or a MultipleNegativesRankingLoss", t.loss,
-			world)
+	if isCached(t.loss) && world > 1 {
+		return gradcache.ValidateGroup("sentence", t.loss, world)
 	}
 	return nil
 }
@@ -279,7 +274,7 @@ func (t *Task) labels(p engine.ForwardPass, b Batch) torch.Tensor {
 // Inputs lists what Loss gives the device.
 func (t *Task) Inputs(p engine.ForwardPass, b Batch) {
 	if isCached(t.loss) {
-		p.NoGraph(fmt.Sprintf("a %T runs the model again in the backward pass", t.loss))
+		gradcache.NoGraph(p, t.loss)
 		return
 	}
 	for _, pass := range b.Passes {

@@ -26,7 +26,7 @@ func (s *Step[S, B]) JoinGroup(ctx context.Context, g *dist.Group) error {
 		return fmt.Errorf("engine: %T updates each parameter during the backward pass, before its gradient is averaged "+
 			"over %d processes: want another optimizer, or one process", s.options.Optimizer, g.World())
 	}
-	if v, ok := s.task.(GroupValidator); ok && g.World() > 1 {
+	if v, ok := s.task.(GroupValidator); ok {
 		if err := v.ValidateGroup(g.World()); err != nil {
 			return err
 		}

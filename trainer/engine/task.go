@@ -131,8 +131,8 @@ type OptionsValidator interface {
 	ValidateOptions(o Options) error
 }
 
-// GroupValidator is a [Task] that cannot be trained by every number of processes. A run that
-// several processes train calls it before anything else.
+// GroupValidator is a [Task] that cannot be trained by every number of processes. A run with a group
+// calls it before anything else.
 type GroupValidator interface {
 	ValidateGroup(world int) error
 }

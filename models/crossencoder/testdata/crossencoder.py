@@ -218,6 +218,18 @@ LOSSES = {  # the documents of a row, its label, the labels of the model, and th
         1,
         lambda m: losses.MultipleNegativesRankingLoss(m, num_negatives=None, activation_fn=torch.nn.Identity()),
     ),
+    "CachedMultipleNegativesRankingLoss": (
+        PAIR,
+        None,
+        1,
+        lambda m: losses.CachedMultipleNegativesRankingLoss(m, mini_batch_size=4),
+    ),
+    "CachedMultipleNegativesRankingLoss of n-tuples": (
+        NTUPLE,
+        None,
+        1,
+        lambda m: losses.CachedMultipleNegativesRankingLoss(m, num_negatives=3, scale=7.5, mini_batch_size=5),
+    ),
     "ListNetLoss": (LISTS, "labels", 1, losses.ListNetLoss),
     "ListNetLoss, tanh": (
         LISTS,
@@ -311,6 +323,7 @@ RUNS = [  # encoder, loss, accumulation, prompt
     ("ModernBert", "LambdaLoss", 1, None),
     ("Llama", "ListNetLoss", 1, None),
     ("Bert", "MultipleNegativesRankingLoss", 1, None),
+    ("Roberta", "CachedMultipleNegativesRankingLoss of n-tuples", 2, None),
 ]
 for prefix, name, accumulate, prompt in RUNS:
     documents, kind, labels, make = LOSSES[name]
