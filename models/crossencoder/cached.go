@@ -42,9 +42,8 @@ func (l CachedMultipleNegativesRankingLoss) check() error {
 
 func (l CachedMultipleNegativesRankingLoss) miniBatch() int { return cmp.Or(l.MiniBatchSize, 32) }
 
-// miniBatches returns the passes of a cached loss: all pairs of a batch, a mini-batch at a time.
-// The queries come with their first documents, then with those of other samples, which are drawn
-// first, and then with their other documents.
+// miniBatches returns the passes of a cached loss: all pairs of a batch, a mini-batch at a time. It
+// draws the documents of other samples, whose pairs come after those of the first documents.
 func (t *Task) miniBatches(b Batch, l cachedLoss) (passes []inputs.Batch) {
 	own := make([][][2]string, len(b.samples[0].Documents))
 	for _, s := range b.samples {

@@ -29,7 +29,7 @@ type Loss interface {
 type Wants struct {
 	Documents     int   // the least number of documents; zero: 1
 	MoreDocuments bool  // a sample may have more than that; all of a batch have as many
-	Lists         bool  // each sample has a list of documents of any length; the two above do not count
+	Lists         bool  // each sample has a list of any length with ScoreLabels; the two above do not count
 	MiniBatchSize int   // of Lists: pairs that go through the model at a time; zero: as many as samples; negative: all
 	Label         Label // what a sample has besides texts
 	OneLabel      bool  // the model must have one label
@@ -229,6 +229,9 @@ func checkLoss(l Loss, m *CrossEncoder) error {
 	if l.Wants().Label == ClassLabel && m.NumLabels() < 2 {
 		return errors.New("the model has one label, so that there are no classes to tell apart; want two or more " +
 			"(auto.Options.ID2Label)")
+	}
+	if l.Wants().Lists && l.Wants().Label != ScoreLabels {
+		return errors.New("its samples are lists, in which labels tell documents from padding; want ScoreLabels")
 	}
 	if c, ok := l.(checker); ok {
 		return c.check()

@@ -122,7 +122,7 @@ func (t *Task) WriteConfig(dir string) error { return t.model.WriteConfig(dir) }
 // Collate tokenizes the pairs of samples and pads them to batches. It refuses what the loss or the
 // model cannot take.
 func (t *Task) Collate(samples []Sample) (b Batch, err error) {
-	b.Rows, b.samples = len(samples), samples
+	b.Rows, b.samples = len(samples), slices.Clone(samples)
 	for i, s := range samples {
 		if reason := t.fault(s, len(samples[0].Documents)); reason != "" {
 			return b, &inputs.SampleError{Package: "crossencoder", Index: i, Reason: reason}

@@ -98,9 +98,11 @@ func TestPaddingFreeScoresAreThoseOfThePaddedBatch(t *testing.T) {
 }
 
 // own is a loss of a program: the first document's logit should exceed the second's.
-type own struct{}
+type own struct{ lists bool }
 
-func (own) Wants() crossencoder.Wants { return crossencoder.Wants{Documents: 2, OneLabel: true} }
+func (o own) Wants() crossencoder.Wants {
+	return crossencoder.Wants{Documents: 2, OneLabel: true, Lists: o.lists}
+}
 
 func (own) Of(logits []torch.Tensor, labels torch.Tensor) torch.Tensor {
 	if labels.Defined() {
@@ -154,6 +156,7 @@ func TestSamplesAndTasksAreRefused(t *testing.T) {
 	for want, o := range map[string]crossencoder.TaskOptions{
 		"PosWeight is -1":         {Loss: crossencoder.BinaryCrossEntropyLoss{PosWeight: -1}},
 		"MiniBatchSize above 0":   {Loss: crossencoder.CachedMultipleNegativesRankingLoss{MiniBatchSize: -1}},
+		"want ScoreLabels":        {Loss: own{lists: true}},
 		"found NaN":               {Loss: crossencoder.MultipleNegativesRankingLoss{Scale: math.NaN()}},
 		`no activation "up"`:      {Loss: crossencoder.MSELoss{ActivationFn: "up"}},
 		"Sigma is -1":             {Loss: crossencoder.RankNetLoss{Sigma: -1}},
