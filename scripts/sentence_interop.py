@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Models go from sentence-transformers to Go and back, and keep the bits of their embeddings and weights.
+"""Models go from sentence-transformers to Go and back, and keep the bits of their numbers and weights.
 
     python scripts/sentence_interop.py
 
 For each encoder, with several modules behind it: sentence-transformers saves a model. Go loads it, encodes texts and
-saves it. sentence-transformers loads what Go saved. The same is done for a model with an adapter of peft, and for
-settings as older versions wrote them.
+saves it. sentence-transformers loads what Go saved. The same is done for a model with an adapter of peft, for settings
+as older versions wrote them, and for cross encoders, which score pairs.
 
 Run it from the root of the repository, with the packages of scripts/golden/requirements.txt. The Go side finds
 libtorch as always (GOTRAINER_LIB).
@@ -25,7 +25,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import peft
 import torch
 import transformers
-from sentence_transformers import SentenceTransformer
+from sentence_transformers import CrossEncoder, SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
@@ -67,6 +67,7 @@ ENCODERS = {
     ),
     "DistilBert": dict(vocab_size=300, dim=48, n_layers=3, n_heads=4, hidden_dim=96, max_position_embeddings=40),
 }
+PAIRS = [["w5 W6 w7", "w8"], ["w8", "w9 w10 w11 w12"], ["w20 w21", "w22 w23 w24 w25 w26 w27 w28"], ["w30", ""]]
 TEXTS = ["w5 W6 w7", "w8", "w9 w10 w11 w12 w13 w14 w15 w16 w17 w18 w19", "w20 w21 w22 w23 w24"]
 SHAPES = {  # pooling, the modules behind it, and what is changed of the model
     "mean": ("mean", lambda: [], {}),
@@ -93,12 +94,13 @@ def base(encoder, folder):
         models.WordLevel({n: i for i, n in enumerate(names + [f"w{i}" for i in range(5, 300)])}, unk_token="<unk>")
     )
     t.pre_tokenizer, t.normalizer = pre_tokenizers.WhitespaceSplit(), normalizers.Sequence([normalizers.NFC()])
-    t.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)])
-    inputs = (
-        ["input_ids", "token_type_ids", "attention_mask"]
-        if encoder in ("Bert", "Electra")
-        else ["input_ids", "attention_mask"]
+    typed = encoder in ("Bert", "Electra")
+    t.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>",
+        pair="<s> $A </s> $B:1 </s>:1" if typed else "<s> $A </s> </s> $B </s>",
+        special_tokens=[("<s>", 0), ("</s>", 2)],
     )
+    inputs = ["input_ids", "token_type_ids", "attention_mask"] if typed else ["input_ids", "attention_mask"]
     transformers.PreTrainedTokenizerFast(
         tokenizer_object=t,
         pad_token="<pad>",
@@ -142,26 +144,81 @@ def legacy(folder):
 
 
 def check(program, model, there, back):
-    (there / "texts.json").write_text(json.dumps(TEXTS))
-    want = torch.from_numpy(model.encode(TEXTS))
+    def numbers(m):
+        made = m.predict(PAIRS) if isinstance(m, CrossEncoder) else m.encode(TEXTS)
+        return torch.from_numpy(made).reshape(len(made), -1)
+
+    def settings(m):
+        own = type(m.activation_fn) if isinstance(m, CrossEncoder) else (m.similarity_fn_name, m.truncate_dim)
+        return {k: v for k, v in m.prompts.items() if v}, m.default_prompt_name, own
+
+    if isinstance(model, CrossEncoder):
+        (there / "pairs.json").write_text(json.dumps(PAIRS))
+    else:
+        (there / "texts.json").write_text(json.dumps(TEXTS))
+    want = numbers(model)
     subprocess.run([program, there, back], check=True)
-    go = torch.tensor(json.loads((back / "embeddings.json").read_text()))
-    again = SentenceTransformer(str(back), device="cpu")
+    go = torch.tensor(json.loads((back / "numbers.json").read_text()))
+    again = type(model)(str(back), device="cpu")
     before, after = model.state_dict(), again.state_dict()
-    prompts = lambda m: {k: v for k, v in m.prompts.items() if v}
     return [
         what
         for what, bad in {
-            "embeddings of Go": not torch.equal(go, want),
-            "embeddings of what Go saved": not torch.equal(torch.from_numpy(again.encode(TEXTS)), want),
+            "numbers of Go": not torch.equal(go, want),
+            "numbers of what Go saved": not torch.equal(numbers(again), want),
             "weights": before.keys() != after.keys() or any(not torch.equal(v, after[n]) for n, v in before.items()),
             "modules": [type(m) for m in model] != [type(m) for m in again],
-            "settings": (prompts(model), model.default_prompt_name, model.similarity_fn_name, model.truncate_dim)
-            != (prompts(again), again.default_prompt_name, again.similarity_fn_name, again.truncate_dim),
+            "settings": settings(model) != settings(again),
             "length": min(model.max_seq_length, 38) != min(again.max_seq_length, 38),
         }.items()
         if bad
     ]
+
+
+def before_6(folder):
+    """The folder of a cross encoder as versions 3 and 4 of sentence-transformers wrote it."""
+    settings = json.loads((folder / "config_sentence_transformers.json").read_text())
+    for name in ("modules.json", "config_sentence_transformers.json", "sentence_bert_config.json"):
+        (folder / name).unlink()
+    config = json.loads((folder / "config.json").read_text())
+    if config["id2label"] == {"0": "LABEL_0"}:
+        config["sbert_ce_default_activation_function"] = settings["activation_fn"]
+    else:
+        config["sentence_transformers"] = {"version": "4.1.0", "activation_fn": settings["activation_fn"]}
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+def cross_encoders(program, encoder, base, scratch):
+    """The classifiers of pairs that an encoder makes: with one label and several, as older versions, with an adapter."""
+    failures = 0
+    for labels, o in ((1, dict(activation_fn=torch.nn.Identity())), (3, dict(max_length=9))):
+        for older in (False, True):
+            title = f"{encoder}, cross encoder with {labels} labels" + (", older settings" if older else "")
+            there = scratch / title / "python"
+            torch.manual_seed(6)
+            model = CrossEncoder(base, num_labels=labels, device="cpu", **o)
+            if not older:
+                model.prompts, model.default_prompt_name = {"query": "w30 w31 "}, "query"
+            model.save_pretrained(str(there), create_model_card=False)
+            if older:
+                before_6(there)
+                model = CrossEncoder(str(there), device="cpu")
+            failures += tell(title, check(program, model, there, scratch / title / "go"))
+    title = f"{encoder}, cross encoder with an adapter"
+    whole, there = scratch / title / "whole", scratch / title / "python"
+    torch.manual_seed(6)
+    CrossEncoder(base, num_labels=1, device="cpu").save_pretrained(str(whole), create_model_card=False)
+    model = CrossEncoder(str(whole), device="cpu")
+    heads = [n for n, _ in model[0].model.named_children() if n in ("classifier", "pre_classifier", "head")]
+    linear = [
+        n for n, m in model[0].model.base_model.named_modules() if isinstance(m, torch.nn.Linear) and "pooler" not in n
+    ]
+    torch.manual_seed(5)
+    model[0].model.add_adapter(
+        peft.LoraConfig(r=4, target_modules=linear, modules_to_save=heads, init_lora_weights=False, task_type="SEQ_CLS")
+    )
+    model.save_pretrained(str(there), create_model_card=False)
+    return failures + tell(title, check(program, model, there, scratch / title / "go"))
 
 
 def main():
@@ -207,6 +264,7 @@ def main():
             failures += tell(
                 f"{encoder}, adapter", check(program, model, there, scratch / f"{encoder}, adapter" / "go")
             )
+            failures += cross_encoders(program, encoder, folder, scratch)
     return 1 if failures else 0
 
 

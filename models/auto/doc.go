@@ -33,7 +33,7 @@
 // and the labels, the weights, and the files of the tokenizer, chat template and image processor.
 //
 // [Encoder] is AutoModel, an encoder without a head; package sentence uses it to make embeddings of
-// texts.
+// texts. [CrossEncoder] loads the classifiers of package crossencoder, which scores pairs of texts.
 //
 // The tasks are those of packages classify, tokenclass, question, maskedlm, causallm, seq2seq, dpo,
 // reward and contrastive. Their NewTask takes a model of this package and has more options.

@@ -7,7 +7,6 @@ import (
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/text"
 	"github.com/gotrainer/gotrainer/torch"
-	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
 // EncoderModel is an encoder without a head: AutoModel. Its Forward maps token ids, [B, L], to
@@ -27,21 +26,10 @@ func Encoder(ctx context.Context, model string, o Options) (*EncoderModel, error
 // HiddenSize is the size of the hidden states: hidden_size.
 func (m *EncoderModel) HiddenSize() int64 { return m.blueprint.HiddenSize }
 
-// Encode tokenizes a text and cuts it to maxLength tokens. Zero: to what the model takes, or to
-// less if Model.Tokenizer truncates.
+// Encode is [Model.EncodeText].
 func (m *EncoderModel) Encode(in text.Input, maxLength int) (inputs.Text, error) {
-	e, err := m.encodeWithin(in, maxLength, nil)
-	if err != nil {
-		return inputs.Text{}, err
-	}
-	return m.Limits().Of(e), nil
+	return m.EncodeText(in, maxLength)
 }
-
-// Evaluate runs f in evaluation mode, without gradients, and then restores the previous mode. The
-// pass is on the device of the model, and the tensors that f makes are freed. Several goroutines
-// may call it at a time, but not while the model is trained. It returns the error of a panic of
-// package torch in f.
-func (m *EncoderModel) Evaluate(f func(p engine.ForwardPass)) error { return m.evaluate(f) }
 
 // noHead leaves hidden states as they are.
 type noHead struct{}

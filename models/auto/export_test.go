@@ -7,7 +7,7 @@ import (
 
 // DeviceOfPredictions returns the device that Predict sends its inputs to.
 func DeviceOfPredictions(m *Model) (d torch.Device) {
-	if err := m.evaluate(func(p engine.ForwardPass) { d = p.Device }); err != nil {
+	if err := m.Evaluate(func(p engine.ForwardPass) { d = p.Device }); err != nil {
 		panic(err)
 	}
 	return d

@@ -81,7 +81,7 @@ func (m *CausalLanguageModel) GenerateBatchIDs(ctx context.Context, prompts [][]
 		return nil, err
 	}
 	var stopped error
-	err = m.evaluate(func(p engine.ForwardPass) { added, stopped = m.write(ctx, p, prompts, longest, g) })
+	err = m.Evaluate(func(p engine.ForwardPass) { added, stopped = m.write(ctx, p, prompts, longest, g) })
 	if err == nil {
 		err = stopped
 	}

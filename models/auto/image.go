@@ -186,7 +186,7 @@ func (m *ImageClassifier) predict(s classify.ImageSample) (classes []Class, err 
 	if err != nil {
 		return nil, err
 	}
-	err = m.evaluate(func(p engine.ForwardPass) {
+	err = m.Evaluate(func(p engine.ForwardPass) {
 		scores := m.Forward(engine.Input(p, b.Pixels, b.Shape...)).SqueezeDim(0).ToDType(torch.Float64)
 		switch m.Head().ProblemType {
 		case classify.SingleLabel:

@@ -98,6 +98,7 @@ type task struct {
 	padding float64 // otherwise, the logits for padding in a batch that was packed
 	alone   bool    // there is no head, and names have no prefix
 	labels  int64   // how many there are to be; zero: as many as the options or config.json say
+	cross   bool    // of a cross encoder, which has one label unless config.json is a classifier's
 }
 
 var (
@@ -222,6 +223,11 @@ func (o Options) warnings() io.Writer { return cmp.Or[io.Writer](o.Warnings, os.
 
 func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Blueprint, err error) {
 	h := classify.Head{NumLabels: t.labels, ID2Label: o.ID2Label, ProblemType: o.ProblemType}
+	if t.cross {
+		if h.NumLabels, err = crossLabels(d, o); err != nil {
+			return p, err
+		}
+	}
 	switch t.class {
 	case maskedLM.class:
 		if err := d.Demand("tie_word_embeddings", "true"); err != nil {

@@ -82,7 +82,7 @@ func (m *MaskedLanguageModel) Predict(s string, n int) (guesses []Guess, err err
 	if err != nil {
 		return nil, err
 	}
-	err = m.evaluate(func(p engine.ForwardPass) {
+	err = m.Evaluate(func(p engine.ForwardPass) {
 		logits := m.Forward(batch.To(p)).Select(1, int64(at)).Softmax(-1, torch.Float64)
 		for id, p := range torch.Values[float64](logits) {
 			token, _ := m.Tokenizer.IDToToken(int64(id))
@@ -93,9 +93,11 @@ func (m *MaskedLanguageModel) Predict(s string, n int) (guesses []Guess, err err
 	return guesses[:min(n, len(guesses))], err
 }
 
-// evaluate runs f on the model in evaluation mode, without gradients, and then restores the
-// previous mode. The pass is on the model's device.
-func (m *Model) evaluate(f func(p engine.ForwardPass)) error {
+// Evaluate runs f in evaluation mode, without gradients, and then restores the previous mode. The
+// pass is on the device of the model, and the tensors that f makes are freed. Several goroutines
+// may call it at a time, but not while the model is trained. It returns the error of a panic of
+// package torch in f.
+func (m *Model) Evaluate(f func(p engine.ForwardPass)) error {
 	p := engine.ForwardPass{Device: m.weight().Device()}
 	return torch.Try(func() {
 		nn.Evaluating(m, func() { torch.NoGrad(func() { torch.Scope(func() { f(p) }) }) })

@@ -50,7 +50,7 @@ func (m *QuestionAnswerer) Predict(asked, context string, o question.AnswerOptio
 		if err != nil {
 			return nil, err
 		}
-		if err := m.evaluate(func(p engine.ForwardPass) {
+		if err := m.Evaluate(func(p engine.ForwardPass) {
 			logits := torch.Values[float32](m.Forward(batch.To(p)))
 			sc := question.Scores{Sample: s}
 			for i := 0; i < len(logits); i += 2 {

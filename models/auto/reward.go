@@ -142,7 +142,7 @@ func scores[T any](ctx context.Context, m *SequenceClassifier, list []T, of func
 		if err != nil {
 			return nil, err
 		}
-		err = m.evaluate(func(p engine.ForwardPass) {
+		err = m.Evaluate(func(p engine.ForwardPass) {
 			for _, r := range torch.Values[float32](b.Forward(p, m).ToDType(torch.Float32)) {
 				rewards = append(rewards, float64(r))
 			}

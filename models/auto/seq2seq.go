@@ -146,7 +146,7 @@ func (m *Seq2SeqLanguageModel) GenerateIDs(ctx context.Context, texts []inputs.T
 		return nil, err
 	}
 	var stopped error
-	err = m.evaluate(func(p engine.ForwardPass) { rows, stopped = m.write(ctx, p, b, g) })
+	err = m.Evaluate(func(p engine.ForwardPass) { rows, stopped = m.write(ctx, p, b, g) })
 	if err == nil {
 		err = stopped
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/text"
 )
 
@@ -31,13 +32,19 @@ func (m *SequenceClassifier) Task() *classify.Task {
 // truncation_side of the folder's tokenizer_config.json, or as Model.Tokenizer truncates if it
 // does.
 func (m *SequenceClassifier) Encode(in text.Input, label int64) (classify.Sample, error) {
-	e, err := m.encode(in)
-	if err != nil {
-		return classify.Sample{}, err
-	}
-	t := m.Limits().Of(e)
+	t, err := m.EncodeText(in, 0)
 	return classify.Sample{InputIDs: t.InputIDs, TokenTypeIDs: t.TokenTypeIDs, AttentionMask: t.AttentionMask,
-		Label: label}, nil
+		Label: label}, err
+}
+
+// EncodeText tokenizes a text or a pair of texts and cuts it to maxLength tokens. Zero: to what the
+// model takes, or to less if Model.Tokenizer truncates.
+func (m *Model) EncodeText(in text.Input, maxLength int) (inputs.Text, error) {
+	e, err := m.encodeWithin(in, maxLength, nil)
+	if err != nil {
+		return inputs.Text{}, err
+	}
+	return m.Limits().Of(e), nil
 }
 
 // encode tokenizes an input and truncates it to the model's maximum length, or to that of the

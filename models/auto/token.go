@@ -87,7 +87,7 @@ func (m *TokenClassifier) Predict(words []string) (tags []string, err error) {
 		return nil, err
 	}
 	tags = make([]string, len(words))
-	err = m.evaluate(func(p engine.ForwardPass) {
+	err = m.Evaluate(func(p engine.ForwardPass) {
 		classes := torch.Values[int64](m.Forward(batch.To(p)).ArgMax(-1, false))
 		for i, word := range slices.Backward(e.Words) { // backwards, so that the first piece of a word determines its tag
 			if word >= 0 {

@@ -3,9 +3,7 @@ package sentence
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"unicode/utf8"
 
@@ -108,16 +106,9 @@ func (m *Transformer) named(o EncodeOptions, names ...string) EncodeOptions {
 
 // prompt returns the text to prepend to each text.
 func (m *Transformer) prompt(o EncodeOptions) (string, error) {
-	if o.Prompt != nil {
-		if o.PromptName != "" {
-			return "", errors.New("sentence: EncodeOptions.Prompt and PromptName are both set; want one")
-		}
-		return *o.Prompt, nil
-	}
-	name := cmp.Or(o.PromptName, m.DefaultPromptName)
-	prompt, ok := m.Prompts[name]
-	if !ok && name != "" {
-		return "", fmt.Errorf("sentence: there is no prompt %q; the model has %q", name, slices.Sorted(maps.Keys(m.Prompts)))
+	prompt, err := m.prompts().Of(o.PromptName, o.Prompt)
+	if err != nil {
+		return "", fmt.Errorf("sentence: EncodeOptions: %w", err)
 	}
 	return prompt, nil
 }

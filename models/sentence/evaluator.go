@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gotrainer/gotrainer/metrics"
+	"github.com/gotrainer/gotrainer/models/internal/sbert"
 )
 
 // Evaluator measures a model on its own texts. The evaluations of a run report the results
@@ -58,14 +59,7 @@ func (o EvaluatorOptions) similarities(m *Transformer) []SimilarityFunction {
 
 // named prefixes the names of metrics with Name.
 func (o EvaluatorOptions) named(all map[string]float64) map[string]float64 {
-	if o.Name == "" {
-		return all
-	}
-	named := map[string]float64{}
-	for name, value := range all {
-		named[o.Name+"_"+name] = value
-	}
-	return named
+	return sbert.Named(o.Name, all)
 }
 
 // EmbeddingSimilarityEvaluator compares the similarity of pairs with their scores: pearson_cosine

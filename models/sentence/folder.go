@@ -2,43 +2,24 @@ package sentence
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/gotrainer/gotrainer/internal/regularfile"
 	"github.com/gotrainer/gotrainer/models/auto"
+	"github.com/gotrainer/gotrainer/models/internal/sbert"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 )
-
-// The files in a folder of sentence-transformers, besides those of the encoder.
-const (
-	modulesName   = "modules.json"
-	settingsName  = "config_sentence_transformers.json"
-	encoderName   = "sentence_bert_config.json"
-	tokenizerName = "tokenizer_config.json"
-)
-
-// moduleEntry is a module in modules.json.
-type moduleEntry struct {
-	Index int    `json:"idx"`
-	Name  string `json:"name"`
-	Path  string `json:"path"`
-	Type  string `json:"type"`
-}
 
 // Load reads a model from a folder or, by name, from the Hub. A folder without modules.json is an
 // encoder's, and its hidden states are averaged. The options are the encoder's. It is an error if a
 // file that the model needs is missing, or if a module or setting is not supported.
 func Load(ctx context.Context, model string, o auto.Options) (*Transformer, error) {
-	files := append(slices.Clone(encoderNames), modulesName, settingsName, "[0-9]*_*/*")
-	dir, err := auto.Find(ctx, model, o.Revision, files...)
+	dir, err := auto.Find(ctx, model, o.Revision, append(sbert.Files(), "[0-9]*_*/*")...)
 	if err != nil && !strings.ContainsAny(model, `/\`) {
 		err = fmt.Errorf("%w; names without an owner are not those of sentence-transformers here: that model is "+
 			"sentence-transformers/%s", err, model)
@@ -66,7 +47,7 @@ func Load(ctx context.Context, model string, o auto.Options) (*Transformer, erro
 	}
 	m, err := New(encoder, p, rest...)
 	if err != nil {
-		return nil, fmt.Errorf("%w (%s)", err, filepath.Join(dir, modulesName))
+		return nil, fmt.Errorf("%w (%s)", err, filepath.Join(dir, sbert.ModulesName))
 	}
 	if err := m.readEncoderSettings(filepath.Join(dir, modules[0].Path)); err != nil {
 		return nil, err
@@ -84,70 +65,42 @@ func loadPlain(ctx context.Context, dir, model string, o auto.Options) (*Transfo
 	if err != nil {
 		return nil, err
 	}
-	return m, m.readMaxLength(dir)
-}
-
-// readJSON reads a file of settings into a document or a list.
-func readJSON(dir, name string, value any) error {
-	file := filepath.Join(dir, name)
-	content, err := regularfile.ReadFile(file, 4<<20)
-	if err != nil {
-		return fmt.Errorf("sentence: %w", err)
+	if m.MaxSeqLength, err = sbert.ReadMaxLength(dir, m.Limits().MaxLength); err != nil {
+		return nil, fmt.Errorf("sentence: %w", err)
 	}
-	if err := json.Unmarshal(content, value); err != nil {
-		return fmt.Errorf("sentence: %s: %w", file, err)
-	}
-	return nil
+	return m, nil
 }
 
 // readModules reads modules.json, which must list an encoder, a pooling, and supported modules
 // after them.
-func readModules(dir string) (modules []moduleEntry, err error) {
-	if err := readJSON(dir, modulesName, &modules); err != nil {
-		return nil, err
+func readModules(dir string) ([]sbert.Module, error) {
+	modules, err := sbert.ReadModules(dir)
+	if err != nil {
+		return nil, fmt.Errorf("sentence: %w", err)
 	}
-	file := filepath.Join(dir, modulesName)
-	if len(modules) < firstModule || modules[0].kind() != "Transformer" || modules[1].kind() != "Pooling" {
+	file := filepath.Join(dir, sbert.ModulesName)
+	if len(modules) < firstModule || modules[0].Kind() != "Transformer" || modules[1].Kind() != "Pooling" {
 		return nil, fmt.Errorf("sentence: %s has the modules %q; want a Transformer, a Pooling, and Dense and Normalize "+
-			"after them, of sentence_transformers", file, typesOf(modules))
+			"after them, of sentence_transformers", file, sbert.TypesOf(modules))
 	}
-	for i, m := range modules {
-		switch k := m.kind(); {
-		case i >= firstModule && k != "Dense" && k != "Normalize":
+	for i, m := range modules[firstModule:] {
+		if k := m.Kind(); k != "Dense" && k != "Normalize" {
 			return nil, fmt.Errorf("sentence: %s: module %d is a %s; after the pooling there may be Dense and Normalize of "+
-				"sentence_transformers", file, i, m.Type)
-		case m.Path != "" && !filepath.IsLocal(m.Path):
-			return nil, fmt.Errorf("sentence: %s: the path of module %d is %q, which leads out of the folder", file, i, m.Path)
+				"sentence_transformers", file, i+firstModule, m.Type)
 		}
 	}
 	return modules, nil
 }
 
-func typesOf(modules []moduleEntry) (types []string) {
-	for _, m := range modules {
-		types = append(types, m.Type)
-	}
-	return types
-}
-
-// kind returns the class name of a module of sentence_transformers, or the empty string for classes
-// of other packages.
-func (m moduleEntry) kind() string {
-	if !strings.HasPrefix(m.Type, "sentence_transformers.") {
-		return ""
-	}
-	return m.Type[strings.LastIndex(m.Type, ".")+1:]
-}
-
 // loadModules loads the modules after the encoder.
-func loadModules(dir string, entries []moduleEntry, e *auto.EncoderModel) (p Pooling, rest []Module, err error) {
+func loadModules(dir string, entries []sbert.Module, e *auto.EncoderModel) (p Pooling, rest []Module, err error) {
 	if p, err = readPooling(filepath.Join(dir, entries[1].Path), e.HiddenSize()); err != nil {
 		return p, nil, err
 	}
 	for _, entry := range entries[firstModule:] {
 		in := filepath.Join(dir, entry.Path)
 		var m Module = Normalize{}
-		if entry.kind() == "Dense" {
+		if entry.Kind() == "Dense" {
 			m, err = readDense(in, e)
 		} else {
 			err = readNormalize(in)
@@ -184,11 +137,8 @@ func (m *Transformer) saveModules(dir string) error {
 	if err != nil {
 		return fmt.Errorf("sentence: %w", err)
 	}
-	settings := map[string]any{"model_type": "SentenceTransformer", "prompts": m.Prompts, "default_prompt_name": nil,
-		"similarity_fn_name": similarity}
-	if m.DefaultPromptName != "" {
-		settings["default_prompt_name"] = m.DefaultPromptName
-	}
+	settings := map[string]any{"model_type": "SentenceTransformer", "similarity_fn_name": similarity}
+	m.prompts().Encode(settings)
 	if m.TruncateDim > 0 {
 		settings["truncate_dim"] = m.TruncateDim
 	}
@@ -196,11 +146,11 @@ func (m *Transformer) saveModules(dir string) error {
 	if length == 0 {
 		length = int(m.Limits().MaxLength)
 	}
-	modules := []moduleEntry{{0, "0", "", classOf("Transformer")}}
+	modules := []sbert.Module{{Name: "0", Type: sbert.ClassOf("Transformer")}}
 	add := func(kind string) (folder string, err error) {
 		n := len(modules)
 		folder = strconv.Itoa(n) + "_" + kind
-		modules = append(modules, moduleEntry{n, strconv.Itoa(n), folder, classOf(kind)})
+		modules = append(modules, sbert.Module{Index: n, Name: strconv.Itoa(n), Path: folder, Type: sbert.ClassOf(kind)})
 		return filepath.Join(dir, folder), os.MkdirAll(filepath.Join(dir, folder), 0o777)
 	}
 	folder, err := add("Pooling")
@@ -226,8 +176,8 @@ func (m *Transformer) saveModules(dir string) error {
 		name  string
 		value any
 	}{
-		{encoderName, map[string]any{"max_seq_length": length, "do_lower_case": m.lowerCase}},
-		{settingsName, settings}, {modulesName, modules},
+		{sbert.EncoderSettingsName, map[string]any{"max_seq_length": length, "do_lower_case": m.lowerCase}},
+		{sbert.SettingsName, settings}, {sbert.ModulesName, modules},
 	} {
 		if err == nil {
 			err = pretrained.WriteJSON(dir, file.name, file.value)
@@ -238,6 +188,3 @@ func (m *Transformer) saveModules(dir string) error {
 	}
 	return nil
 }
-
-// classOf returns a class name that all versions of sentence-transformers know.
-func classOf(kind string) string { return "sentence_transformers.models." + kind }

@@ -102,16 +102,21 @@ func (MultipleNegativesRankingLoss) Wants() Wants { return Wants{Texts: 2, MoreT
 
 // Of is the loss of anchors, their positives, and negatives.
 func (l MultipleNegativesRankingLoss) Of(embeddings []torch.Tensor, _ torch.Tensor) torch.Tensor {
+	return l.ofRows(embeddings, 0, embeddings[0].Size(0))
+}
+
+// ofRows is the mean loss of the samples from begin to end, whose negatives are those of all.
+func (l MultipleNegativesRankingLoss) ofRows(embeddings []torch.Tensor, begin, end int64) torch.Tensor {
 	docs := torch.Cat(embeddings[1:], 0)
-	queries, own, positives := embeddings[0], rows(embeddings[0]), rows(embeddings[1])
+	queries, own, positives := embeddings[0], rows(embeddings[0], begin, end), rows(embeddings[1], begin, end)
 	similar := func(d Direction) torch.Tensor {
 		switch d {
 		case QueryToQuery: // except a query with itself
-			return without(l.Similarity.Matrix(own, queries), 1)
+			return without(l.Similarity.Matrix(own, queries), 1, begin)
 		case DocToQuery:
 			return l.Similarity.Matrix(queries, positives).Transpose(0, 1)
 		case DocToDoc: // except the documents of the same query
-			return without(l.Similarity.Matrix(docs, positives).Transpose(0, 1), int64(len(embeddings)-1))
+			return without(l.Similarity.Matrix(docs, positives).Transpose(0, 1), int64(len(embeddings)-1), begin)
 		}
 		return l.Similarity.Matrix(own, docs)
 	}
@@ -121,7 +126,7 @@ func (l MultipleNegativesRankingLoss) Of(embeddings []torch.Tensor, _ torch.Tens
 			scores = append(scores, similar(d).MulScalar(cmp.Or(l.Scale, 20)))
 		}
 	}
-	right := scores[0].Diagonal(0, 0, 1)
+	right := scores[0].Diagonal(begin, 0, 1)
 	var all torch.Tensor
 	if l.PerDirection {
 		for _, s := range scores {
@@ -138,16 +143,17 @@ func (l MultipleNegativesRankingLoss) Of(embeddings []torch.Tensor, _ torch.Tens
 	return right.Sub(all).Mean(torch.DefaultDType).Neg()
 }
 
-// rows returns all rows of x, selected by index as the original selects those of its own process.
+// rows returns the rows of x from begin to end, selected by index as the original selects them.
 // This determines the order in which gradients are summed if x is used several times.
-func rows(x torch.Tensor) torch.Tensor {
-	return x.IndexSelect(0, torch.TensorOptions{DType: torch.Int64, Device: x.Device()}.Arange(0, x.Size(0), 1))
+func rows(x torch.Tensor, begin, end int64) torch.Tensor {
+	return x.IndexSelect(0, torch.TensorOptions{DType: torch.Int64, Device: x.Device()}.Arange(begin, end, 1))
 }
 
-// without excludes the diagonals of adjacent square blocks from a softmax.
-func without(scores torch.Tensor, blocks int64) torch.Tensor {
-	same := torch.TensorOptions{Device: scores.Device(), DType: torch.Bool}.Eye(scores.Size(0)).Repeat(1, blocks)
-	return scores.MaskedFill(same, math.Inf(-1))
+// without excludes the diagonals of adjacent square blocks from a softmax. Of the blocks, scores
+// has the rows from begin on.
+func without(scores torch.Tensor, blocks, begin int64) torch.Tensor {
+	same := torch.TensorOptions{Device: scores.Device(), DType: torch.Bool}.Eye(scores.Size(1) / blocks)
+	return scores.MaskedFill(same.Narrow(0, begin, scores.Size(0)).Repeat(1, blocks), math.Inf(-1))
 }
 
 // CosineSimilarityLoss takes two texts and a score: the cosine of their embeddings should equal the
@@ -316,6 +322,8 @@ func (l MatryoshkaLoss) check(dimension int) error {
 	switch {
 	case l.Loss == nil:
 		return errors.New("Loss is nil; want the loss that is computed of several lengths")
+	case isCached(l.Loss):
+		return fmt.Errorf("a %T inside is not supported; want a MultipleNegativesRankingLoss", l.Loss)
 	case len(l.Dims) == 0:
 		return errors.New("there are no Dims; want the lengths of embeddings")
 	case l.Weights != nil && len(l.Weights) != len(l.Dims):

@@ -10,7 +10,6 @@ import (
 	"github.com/gotrainer/gotrainer/models/lora"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/text"
-	"github.com/gotrainer/gotrainer/text/normalizers"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
@@ -162,44 +161,4 @@ func (m *Transformer) promptLength(prompt string) (int, error) {
 		}
 	}
 	return n, nil
-}
-
-// lowercaseFirst makes the tokenizer convert texts to lower case first, unless it already does:
-// do_lower_case.
-func (m *Transformer) lowercaseFirst() (err error) {
-	m.lowerCase = true
-	if m.Tokenizer == nil {
-		return nil
-	}
-	c := m.Tokenizer.Config()
-	if isLowercasing(c.Normalizer) {
-		return nil
-	}
-	all := normalizers.Sequence{normalizers.Lowercase{}}
-	switch n := c.Normalizer.(type) {
-	case nil:
-	case normalizers.Sequence:
-		all = append(all, n...)
-	default:
-		all = append(all, n)
-	}
-	c.Normalizer = all
-	m.Tokenizer, err = text.New(c)
-	return err
-}
-
-func isLowercasing(n normalizers.Normalizer) bool {
-	switch n := n.(type) {
-	case normalizers.Lowercase:
-		return true
-	case normalizers.BertNormalizer:
-		return n.Lowercase
-	case normalizers.Sequence:
-		for _, one := range n {
-			if isLowercasing(one) {
-				return true
-			}
-		}
-	}
-	return false
 }

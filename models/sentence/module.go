@@ -2,9 +2,8 @@ package sentence
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
+	"github.com/gotrainer/gotrainer/models/internal/sbert"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/nn/functional"
 	"github.com/gotrainer/gotrainer/torch"
@@ -42,15 +41,6 @@ const (
 	Sigmoid  Activation = "Sigmoid"
 )
 
-var activations = map[Activation]func(torch.Tensor) torch.Tensor{
-	Identity: func(x torch.Tensor) torch.Tensor { return x },
-	Tanh:     torch.Tensor.Tanh,
-	ReLU:     torch.Tensor.ReLU,
-	GELU:     func(x torch.Tensor) torch.Tensor { return x.GELU("none") },
-	SiLU:     torch.Tensor.SiLU,
-	Sigmoid:  torch.Tensor.Sigmoid,
-}
-
 // DenseOptions configures [NewDense].
 type DenseOptions struct {
 	NoBias     bool
@@ -74,9 +64,8 @@ func NewDense(in, out int64, o DenseOptions) (*Dense, error) {
 	if o.Activation == "" {
 		o.Activation = Tanh
 	}
-	if _, ok := activations[o.Activation]; !ok {
-		return nil, fmt.Errorf("sentence: there is no activation %q; there are %q", o.Activation,
-			slices.Sorted(maps.Keys(activations)))
+	if err := sbert.CheckActivation(string(o.Activation)); err != nil {
+		return nil, fmt.Errorf("sentence: %w", err)
 	}
 	d := &Dense{options: o, in: in, out: out}
 	err := torch.Try(func() {
@@ -93,7 +82,7 @@ func NewDense(in, out int64, o DenseOptions) (*Dense, error) {
 
 // Forward maps embeddings, [B, in], to others, [B, out].
 func (d *Dense) Forward(x torch.Tensor) torch.Tensor {
-	y := activations[d.options.Activation](d.Linear.Forward(x))
+	y := sbert.Activate(string(d.options.Activation), d.Linear.Forward(x))
 	switch {
 	case d.Residual != nil:
 		return y.Add(d.Residual.Forward(x))

@@ -9,9 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/gotrainer/gotrainer/models/auto"
+	"github.com/gotrainer/gotrainer/models/internal/sbert"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
@@ -22,8 +22,8 @@ import (
 // decode reads the config.json of a module. Unknown settings are an error.
 func decode(dir string, fields []pretrained.Field, check func(d pretrained.Document) error) error {
 	d := pretrained.Document{}
-	if err := readJSON(dir, pretrained.ConfigName, &d); err != nil {
-		return err
+	if err := sbert.ReadJSON(dir, pretrained.ConfigName, &d); err != nil {
+		return fmt.Errorf("sentence: %w", err)
 	}
 	err := d.Decode(fields)
 	if err == nil && check != nil {
@@ -96,11 +96,8 @@ func (p Pooling) document(hidden int64) map[string]any {
 	return d
 }
 
-const (
-	embeddingKey = "sentence_embedding" // the key that modules after the pooling read and write
-	activationOf = "torch.nn.modules.activation."
-	identityName = "torch.nn.modules.linear.Identity"
-)
+// embeddingKey is the key that modules after the pooling read and write.
+const embeddingKey = "sentence_embedding"
 
 // onEmbeddings returns an error if a module reads or writes something other than the embedding.
 func onEmbeddings(d pretrained.Document) error {
@@ -123,18 +120,18 @@ func readNormalize(dir string) error {
 
 func readDense(dir string, e *auto.EncoderModel) (*Dense, error) {
 	var in, out int64
-	bias, o, activation := true, DenseOptions{}, activationOf+string(Tanh)
+	bias, o, activation := true, DenseOptions{}, sbert.ClassOfActivation(string(Tanh))
 	fields := []pretrained.Field{{Key: "in_features", Value: &in}, {Key: "out_features", Value: &out},
 		{Key: "bias", Value: &bias}, {Key: "activation_function", Value: &activation},
 		{Key: "use_residual", Value: &o.Residual}}
 	if err := decode(dir, fields, onEmbeddings); err != nil {
 		return nil, err
 	}
-	o.NoBias, o.Activation = !bias, Activation(activation[strings.LastIndex(activation, ".")+1:])
-	if _, ok := activations[o.Activation]; !ok || activation != o.Activation.name() {
-		return nil, fmt.Errorf("sentence: %s: activation_function is %s; want Identity, Tanh, ReLU, GELU, SiLU or Sigmoid "+
-			"of torch.nn.modules", filepath.Join(dir, pretrained.ConfigName), activation)
+	name, err := sbert.ActivationOf(activation)
+	if err != nil {
+		return nil, fmt.Errorf("sentence: %s: activation_function %w", filepath.Join(dir, pretrained.ConfigName), err)
 	}
+	o.NoBias, o.Activation = !bias, Activation(name)
 	d, err := NewDense(in, out, o)
 	if err != nil {
 		return nil, fmt.Errorf("%w (%s)", err, dir)
@@ -151,17 +148,9 @@ func readDense(dir string, e *auto.EncoderModel) (*Dense, error) {
 	return d, nil
 }
 
-// name returns the class name of an activation in config.json.
-func (a Activation) name() string {
-	if a == Identity {
-		return identityName
-	}
-	return activationOf + string(a)
-}
-
 func (d *Dense) save(dir string) error {
 	config := map[string]any{"in_features": d.in, "out_features": d.out, "bias": !d.options.NoBias,
-		"activation_function": d.options.Activation.name()}
+		"activation_function": sbert.ClassOfActivation(string(d.options.Activation))}
 	if d.options.Residual {
 		config["use_residual"] = true
 	}

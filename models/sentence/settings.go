@@ -4,112 +4,62 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path/filepath"
-	"slices"
 
+	"github.com/gotrainer/gotrainer/models/internal/sbert"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 )
 
 // The settings of a model and of the texts that its encoder takes.
 
-// encoderNames are the current and former names of encoderName.
-var encoderNames = []string{encoderName, "sentence_roberta_config.json", "sentence_distilbert_config.json",
-	"sentence_camembert_config.json", "sentence_albert_config.json", "sentence_xlm-roberta_config.json",
-	"sentence_xlnet_config.json"}
+// encoder is what sentence_bert_config.json says of a text encoder.
+var encoder = sbert.Expected{Task: `"feature-extraction"`,
+	Modality: `{"text":{"method":"forward","method_output_name":"last_hidden_state"}}`, Output: `"token_embeddings"`}
 
 // readEncoderSettings reads sentence_bert_config.json, which may be missing.
 func (m *Transformer) readEncoderSettings(dir string) error {
-	d := pretrained.Document{}
-	for _, name := range encoderNames {
-		err := readJSON(dir, name, &d)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err == nil {
-			if err = m.decodeEncoderSettings(d); err != nil {
-				err = fmt.Errorf("sentence: %s: %w", filepath.Join(dir, name), err)
-			}
-		}
-		if err != nil {
-			return err
-		}
-		break
+	s, err := sbert.ReadEncoderSettings(dir, m.Limits().MaxLength, encoder)
+	if err == nil && s.LowerCase {
+		m.lowerCase = true
+		m.Tokenizer, err = sbert.Lowercasing(m.Tokenizer)
 	}
-	if m.MaxSeqLength > 0 {
-		return nil
+	if err != nil {
+		return fmt.Errorf("sentence: %w", err)
 	}
-	return m.readMaxLength(dir)
-}
-
-// onText is the modality_config of a text encoder.
-const onText = `{"text":{"method":"forward","method_output_name":"last_hidden_state"}}`
-
-func (m *Transformer) decodeEncoderSettings(d pretrained.Document) error {
-	var lower bool
-	if err := d.Decode([]pretrained.Field{{Key: "max_seq_length", Value: &m.MaxSeqLength},
-		{Key: "do_lower_case", Value: &lower}}); err != nil {
-		return err
-	}
-	delete(d, "unpad_inputs") // affects only how it is computed
-	for _, key := range slices.Sorted(maps.Keys(d)) {
-		wanted := map[string]string{"transformer_task": `"feature-extraction"`, "modality_config": onText,
-			"module_output_name": `"token_embeddings"`}[key]
-		if wanted == "" { // changes the texts or the model, which is not supported
-			wanted = "{}"
-		}
-		if err := d.Demand(key, wanted); err != nil {
-			return err
-		}
-	}
-	if m.MaxSeqLength < 0 {
-		return fmt.Errorf("max_seq_length is %d; want the most tokens of a text", m.MaxSeqLength)
-	}
-	if lower {
-		return m.lowercaseFirst()
-	}
+	m.MaxSeqLength = s.MaxSeqLength
 	return nil
 }
 
-// readMaxLength reads the maximum length of texts from tokenizer_config.json, which may be missing.
-func (m *Transformer) readMaxLength(dir string) error {
-	var c struct {
-		Length float64 `json:"model_max_length"` // more than 1e29 if there is no limit
-	}
-	if err := readJSON(dir, tokenizerName, &c); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if c.Length >= 1 && c.Length < float64(m.Limits().MaxLength) {
-		m.MaxSeqLength = int(c.Length)
-	}
-	return nil
+func (m *Transformer) prompts() sbert.Prompts {
+	return sbert.Prompts{ByName: m.Prompts, Default: m.DefaultPromptName}
 }
 
 // readSettings reads config_sentence_transformers.json, which may be missing.
 func (m *Transformer) readSettings(dir string) error {
 	d := pretrained.Document{}
-	if err := readJSON(dir, settingsName, &d); errors.Is(err, fs.ErrNotExist) {
+	if err := sbert.ReadJSON(dir, sbert.SettingsName, &d); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
-		return err
+		return fmt.Errorf("sentence: %w", err)
 	}
+	p := m.prompts()
 	err := d.Demand("model_type", `"SentenceTransformer"`)
 	if err == nil {
-		err = d.Decode([]pretrained.Field{{Key: "prompts", Value: &m.Prompts},
-			{Key: "default_prompt_name", Value: &m.DefaultPromptName}, {Key: "truncate_dim", Value: &m.TruncateDim},
+		err = p.Decode(d)
+	}
+	if err == nil {
+		m.Prompts, m.DefaultPromptName = p.ByName, p.Default
+		err = d.Decode([]pretrained.Field{{Key: "truncate_dim", Value: &m.TruncateDim},
 			{Key: "similarity_fn_name", Value: &m.SimilarityFn}})
 	}
 	if err == nil {
 		m.SimilarityFn, err = m.SimilarityFn.check()
 	}
-	if _, ok := m.Prompts[m.DefaultPromptName]; err == nil && !ok && m.DefaultPromptName != "" {
-		err = fmt.Errorf("default_prompt_name is %q, which is none of prompts", m.DefaultPromptName)
-	}
 	if err == nil && m.TruncateDim < 0 {
 		err = fmt.Errorf("truncate_dim is %d; want a number of dimensions", m.TruncateDim)
 	}
 	if err != nil {
-		return fmt.Errorf("sentence: %s: %w", filepath.Join(dir, settingsName), err)
+		return fmt.Errorf("sentence: %s: %w", filepath.Join(dir, sbert.SettingsName), err)
 	}
 	return nil
 }

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/internal/gradcache"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
@@ -35,7 +37,8 @@ func (m *Transformer) Sample(texts ...string) (s Sample, err error) {
 // Batch is some samples.
 type Batch struct {
 	// Passes are the texts as they go through the model: first the first text of each sample, then
-	// the others together, grouped by their place in the samples.
+	// the others together, grouped by their place in the samples. For a
+	// CachedMultipleNegativesRankingLoss they are mini-batches of texts at the same place.
 	Passes []Texts
 	Rows   int       // samples
 	Labels []float32 // scores, or concatenated targets; nil: none
@@ -65,6 +68,7 @@ var (
 	_ engine.Configurer          = (*Task)(nil)
 	_ engine.InputLister[Batch]  = (*Task)(nil)
 	_ engine.OptionsValidator    = (*Task)(nil)
+	_ engine.GroupValidator      = (*Task)(nil)
 )
 
 // NewTask makes the task of a model.
@@ -100,7 +104,20 @@ func (t *Task) ValidateOptions(o engine.Options) error {
 		return fmt.Errorf("sentence: Options.LabelSmoothing is %g, but embeddings have no classes; leave it out",
 			o.LabelSmoothing)
 	}
+	if isCached(t.loss) {
+		if err := gradcache.ValidateOptions("sentence", t.loss, o); err != nil {
+			return err
+		}
+	}
 	return inputs.ValidateOptions("sentence", t.model, o)
+}
+
+// ValidateGroup refuses several processes for a [CachedMultipleNegativesRankingLoss].
+func (t *Task) ValidateGroup(world int) error {
+	if isCached(t.loss) && world > 1 {
+		return gradcache.ValidateGroup("sentence", t.loss, world)
+	}
+	return nil
 }
 
 // Model returns the model.
@@ -124,18 +141,19 @@ func (t *Task) Collate(samples []Sample) (b Batch, err error) {
 			b.Labels = append(b.Labels, s.Target...)
 		}
 	}
-	for _, pass := range passesOf(samples) {
+	for _, pass := range t.passes(samples) {
 		var texts []Text
-		for _, column := range pass {
-			for _, s := range samples {
+		for _, column := range pass.columns {
+			for _, s := range samples[pass.begin:pass.end] {
 				texts = append(texts, s.Texts[column])
 			}
 		}
 		one, err := t.model.collate(texts, t.padding)
 		var fault *inputs.SampleError
 		if errors.As(err, &fault) { // its index counts texts
-			fault.Reason = fmt.Sprintf("text %d: %s", pass[fault.Index/b.Rows], fault.Reason)
-			fault.Index %= b.Rows
+			rows := pass.end - pass.begin
+			fault.Reason = fmt.Sprintf("text %d: %s", pass.columns[fault.Index/rows], fault.Reason)
+			fault.Index = pass.begin + fault.Index%rows
 		}
 		if err != nil {
 			return b, err
@@ -145,20 +163,34 @@ func (t *Task) Collate(samples []Sample) (b Batch, err error) {
 	return b, nil
 }
 
-// passesOf returns which texts of the samples go through the model together. As in
+// pass is texts that go through the model together: those at some places of the samples from begin
+// to end.
+type pass struct {
+	columns    []int
+	begin, end int
+}
+
+// passes returns which texts of the samples go through the model together. As in
 // sentence-transformers, these are all except the first of each sample, unless their prompts differ
-// in length.
-func passesOf(samples []Sample) (passes [][]int) {
+// in length; or mini-batches, if the loss wants them.
+func (t *Task) passes(samples []Sample) (passes []pass) {
 	texts, together := samples[0].Texts, true
 	for i := 2; i < len(texts); i++ {
 		together = together && texts[i].PromptLength == texts[1].PromptLength
 	}
+	l, mini := t.loss.(cachedLoss)
 	for i := range texts {
-		if i < 2 || !together {
-			passes = append(passes, nil)
+		if mini {
+			for begin := 0; begin < len(samples); begin += l.miniBatch() {
+				passes = append(passes, pass{[]int{i}, begin, min(begin+l.miniBatch(), len(samples))})
+			}
+			continue
 		}
-		last := len(passes) - 1
-		passes[last] = append(passes[last], i)
+		if i < 2 || !together {
+			passes = append(passes, pass{end: len(samples)})
+		}
+		last := &passes[len(passes)-1]
+		last.columns = append(last.columns, i)
 	}
 	return passes
 }
@@ -191,24 +223,45 @@ func (t *Task) fault(s Sample, columns int) string {
 }
 
 // Loss runs the model on a batch.
-func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss { return t.LossOf(p, t.Predict(p, b)) }
+func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss {
+	if l, ok := t.loss.(cachedLoss); ok && torch.IsGradEnabled() {
+		t.refuseParts(p)
+		return engine.Mean(t.cachedLoss(p, b, l), b.Rows)
+	}
+	return t.LossOf(p, t.Predict(p, b))
+}
 
 // Predict runs the model on a batch and returns the embeddings, [B, D] for each text of a sample,
 // and labels.
 func (t *Task) Predict(p engine.ForwardPass, b Batch) (o engine.Outputs) {
 	o.Rows = b.Rows
-	for _, pass := range b.Passes {
-		x := t.model.Embed(p, pass)
-		columns := x.Size(0) / int64(b.Rows)
-		x = x.Reshape(columns, int64(b.Rows), x.Size(1))
-		for i := range columns {
-			o.Logits = append(o.Logits, x.Select(0, i))
-		}
+	made := make([]torch.Tensor, len(b.Passes))
+	for i, pass := range b.Passes {
+		made[i] = t.model.Embed(p, pass)
 	}
+	o.Logits = t.columns(made, b.Rows)
 	if t.wants.Label != NoLabel {
 		o.Labels = []torch.Tensor{t.labels(p, b)}
 	}
 	return o
+}
+
+// columns returns the embeddings of the texts at each place, [B, D], from those of the passes.
+func (t *Task) columns(passes []torch.Tensor, rows int) (columns []torch.Tensor) {
+	if l, ok := t.loss.(cachedLoss); ok {
+		for part := range slices.Chunk(passes, (rows-1)/l.miniBatch()+1) {
+			columns = append(columns, torch.Cat(part, 0))
+		}
+		return columns
+	}
+	for _, x := range passes {
+		n := x.Size(0) / int64(rows)
+		x = x.Reshape(n, int64(rows), x.Size(1))
+		for i := range n {
+			columns = append(columns, x.Select(0, i))
+		}
+	}
+	return columns
 }
 
 func (t *Task) labels(p engine.ForwardPass, b Batch) torch.Tensor {
@@ -218,8 +271,12 @@ func (t *Task) labels(p engine.ForwardPass, b Batch) torch.Tensor {
 	return engine.Input(p, b.Labels)
 }
 
-// Inputs lists what Predict gives the device.
+// Inputs lists what Loss gives the device.
 func (t *Task) Inputs(p engine.ForwardPass, b Batch) {
+	if isCached(t.loss) {
+		gradcache.NoGraph(p, t.loss)
+		return
+	}
 	for _, pass := range b.Passes {
 		pass.To(p)
 		t.model.Pooling.places(p, pass)
@@ -231,16 +288,21 @@ func (t *Task) Inputs(p engine.ForwardPass, b Batch) {
 
 // LossOf is the loss of the embeddings of a batch.
 func (t *Task) LossOf(p engine.ForwardPass, o engine.Outputs) engine.Loss {
-	if p.Part && !t.wants.PerSample {
-		panic(torch.Errorf("sentence.Task.Loss", torch.ErrNotSupported, "a %T compares the samples of a batch with one "+
-			"another, so a batch cannot be trained in parts: leave DivideOnOutOfMemory out and take a smaller BatchSize",
-			t.loss))
-	}
+	t.refuseParts(p)
 	var labels torch.Tensor
 	if len(o.Labels) > 0 {
 		labels = o.Labels[0]
 	}
 	return engine.Mean(t.loss.Of(o.Logits, labels), o.Rows)
+}
+
+// refuseParts panics if a batch is trained in parts with a loss that does not allow it.
+func (t *Task) refuseParts(p engine.ForwardPass) {
+	if p.Part && !t.wants.PerSample {
+		panic(torch.Errorf("sentence.Task.Loss", torch.ErrNotSupported, "a %T compares the samples of a batch with one "+
+			"another, so a batch cannot be trained in parts: leave DivideOnOutOfMemory out and take a smaller BatchSize",
+			t.loss))
+	}
 }
 
 // Observe notes that an evaluation is running; evaluators have their own texts.

@@ -40,7 +40,7 @@
 //	create_optimizer                Options.Optimizer (optim.ByName has Hugging Face's names), Options.Groups
 //	create_scheduler                trainer.Options.Schedule
 //	model_init                      NewFromInit
-//	checks of the arguments         OptionsValidator
+//	checks of the arguments         OptionsValidator, and GroupValidator for the number of processes
 //	floating_point_ops              TokenCounter
 //	a collator's generator          GeneratorOwner
 //	_save_checkpoint                StateOwner, for what the task keeps besides

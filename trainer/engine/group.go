@@ -26,6 +26,11 @@ func (s *Step[S, B]) JoinGroup(ctx context.Context, g *dist.Group) error {
 		return fmt.Errorf("engine: %T updates each parameter during the backward pass, before its gradient is averaged "+
 			"over %d processes: want another optimizer, or one process", s.options.Optimizer, g.World())
 	}
+	if v, ok := s.task.(GroupValidator); ok {
+		if err := v.ValidateGroup(g.World()); err != nil {
+			return err
+		}
+	}
 	if is[StateOwner](s.task) && (g.World() > 1 || s.options.Sharding != 0) {
 		return fmt.Errorf("engine: %T has a state of its own (engine.StateOwner), which a checkpoint holds for one process "+
 			"with the whole model, and there are %d, with Options.Sharding %v: want one process without sharding", s.task,

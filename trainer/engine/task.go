@@ -100,8 +100,8 @@ type GeneratorOwner interface {
 	Generators() map[string]*torch.Generator
 }
 
-// StateOwner is a [Task] with a state of its own, beside weights and random numbers, that outlives a
-// micro-batch. Checkpoints hold the state, so a resumed run continues bit for bit. Such a task
+// StateOwner is a [Task] with a state of its own, beside weights and random numbers, that outlives
+// a micro-batch. Checkpoints hold the state, so a resumed run continues bit for bit. Such a task
 // supports one process only.
 type StateOwner interface {
 	State() ([]byte, error)
@@ -129,6 +129,12 @@ func is[T any](v any) bool {
 // before anything else.
 type OptionsValidator interface {
 	ValidateOptions(o Options) error
+}
+
+// GroupValidator is a [Task] that cannot be trained by every number of processes. A run with a group
+// calls it before anything else.
+type GroupValidator interface {
+	ValidateGroup(world int) error
 }
 
 // Configurer is a [Task] that describes its model in files saved next to the weights, such as
