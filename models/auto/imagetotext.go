@@ -150,7 +150,7 @@ func (m *ImageToTextModel) GenerateIDs(ctx context.Context, images []inputs.Imag
 		return nil, err
 	}
 	var stopped error
-	err = m.evaluate(func(p engine.ForwardPass) { rows, stopped = m.read(ctx, p, b, g) })
+	err = m.Evaluate(func(p engine.ForwardPass) { rows, stopped = m.read(ctx, p, b, g) })
 	if err == nil {
 		err = stopped
 	}

@@ -105,7 +105,7 @@ func (m *ZeroShotImageClassifier) Encode(im *vision.Image, caption string) (s co
 	if s.Image, err = m.prepare(im); err != nil {
 		return s, err
 	}
-	s.Text, err = m.encodeText(caption)
+	s.Text, err = m.encodeCaption(caption)
 	return s, err
 }
 
@@ -121,12 +121,12 @@ func (m *ZeroShotImageClassifier) EncodeFile(path, caption string) (s contrastiv
 	return s, nil
 }
 
-func (m *ZeroShotImageClassifier) encodeText(s string) (inputs.Text, error) {
-	e, err := m.encode(text.Single(s))
+// encodeCaption is Model.EncodeText for a text whose end token stands for it.
+func (m *ZeroShotImageClassifier) encodeCaption(s string) (inputs.Text, error) {
+	t, err := m.EncodeText(text.Single(s), 0)
 	if err != nil {
-		return inputs.Text{}, err
+		return t, err
 	}
-	t := m.Limits().Of(e)
 	if ends := m.EOSTokenIDs(); len(ends) > 0 && !slices.ContainsFunc(t.InputIDs, m.ends) {
 		t.InputIDs = append(slices.Clip(t.InputIDs[:min(int64(len(t.InputIDs)), m.Limits().MaxLength-1)]), ends[0])
 	}
@@ -170,7 +170,7 @@ func (m *ZeroShotImageClassifier) Predict(im *vision.Image, labels []string, o Z
 	if err != nil {
 		return nil, err
 	}
-	err = m.evaluate(func(p engine.ForwardPass) {
+	err = m.Evaluate(func(p engine.ForwardPass) {
 		ids, mask, _ := b.To(p)
 		x := m.Similarities(m.TextFeatures(ids, mask), m.ImageFeatures(images.To(p)))
 		for i, score := range torch.Values[float64](x.ToDType(torch.Float64).Softmax(0, torch.DefaultDType)) {
@@ -230,7 +230,7 @@ func embed[T any](ctx context.Context, m *ZeroShotImageClassifier, things []T,
 		if err != nil {
 			return nil, err
 		}
-		err = m.evaluate(func(p engine.ForwardPass) {
+		err = m.Evaluate(func(p engine.ForwardPass) {
 			x := features(p).ToDType(torch.Float32)
 			x = x.Div(x.Square().SumDim([]int64{-1}, true, torch.DefaultDType).Sqrt())
 			size := int(x.Size(1))
@@ -246,7 +246,7 @@ func embed[T any](ctx context.Context, m *ZeroShotImageClassifier, things []T,
 func (m *ZeroShotImageClassifier) collateTexts(texts []string) (b inputs.Batch, err error) {
 	all := make([]inputs.Text, len(texts))
 	for i, s := range texts {
-		if all[i], err = m.encodeText(s); err != nil {
+		if all[i], err = m.encodeCaption(s); err != nil {
 			return b, err
 		}
 	}
