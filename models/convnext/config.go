@@ -52,15 +52,15 @@ func (c *Config) fields() []pretrained.Field {
 		{Key: "num_stages", Value: &c.stages}, {Key: "hidden_sizes", Value: &c.HiddenSizes},
 		{Key: "depths", Value: &c.Depths},
 		{Key: "hidden_act", Value: &c.HiddenAct},
-		{Key: "initializer_range", Value: (*pretrained.Decimal)(&c.InitializerRange)},
-		{Key: "layer_norm_eps", Value: (*pretrained.Decimal)(&c.LayerNormEps)},
+		{Key: "initializer_range", Value: (*pretrained.Float)(&c.InitializerRange)},
+		{Key: "layer_norm_eps", Value: (*pretrained.Float)(&c.LayerNormEps)},
 		{Key: "drop_path_rate", Value: &c.DropPathRate},
 		{Key: "image_size", Value: &c.ImageSize}, {Key: "patch_size", Value: &c.PatchSize},
 		{Key: "num_channels", Value: &c.NumChannels},
 	}
 	if !c.V2 {
 		fields = append(fields, pretrained.Field{Key: "layer_scale_init_value",
-			Value: (*pretrained.Decimal)(&c.LayerScaleInitValue)})
+			Value: (*pretrained.Float)(&c.LayerScaleInitValue)})
 	}
 	return fields
 }

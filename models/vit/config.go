@@ -65,8 +65,8 @@ func (c *Config) fields() []pretrained.Field {
 		{Key: "num_attention_heads", Value: &c.NumHeads}, {Key: "intermediate_size", Value: &c.IntermediateSize},
 		{Key: "hidden_act", Value: &c.HiddenAct}, {Key: "hidden_dropout_prob", Value: &c.HiddenDropout},
 		{Key: "attention_probs_dropout_prob", Value: &c.AttentionDropout},
-		{Key: "initializer_range", Value: (*pretrained.Decimal)(&c.InitializerRange)},
-		{Key: "layer_norm_eps", Value: (*pretrained.Decimal)(&c.LayerNormEps)},
+		{Key: "initializer_range", Value: (*pretrained.Float)(&c.InitializerRange)},
+		{Key: "layer_norm_eps", Value: (*pretrained.Float)(&c.LayerNormEps)},
 		{Key: "image_size", Value: &c.ImageSize}, {Key: "patch_size", Value: &c.PatchSize},
 		{Key: "num_channels", Value: &c.NumChannels}, {Key: "qkv_bias", Value: &c.QKVBias},
 	}

@@ -11,15 +11,15 @@ import (
 	"github.com/gotrainer/gotrainer/models/pretrained"
 )
 
-func TestDecimalHasAPoint(t *testing.T) {
-	for value, want := range map[pretrained.Decimal]string{2: "2.0", -3: "-3.0", 0.02: "0.02", 1e-12: "1e-12", 0: "0.0"} {
+func TestFloatHasAPoint(t *testing.T) {
+	for value, want := range map[pretrained.Float]string{2: "2.0", -3: "-3.0", 0.02: "0.02", 1e-12: "1e-12", 0: "0.0"} {
 		text, err := json.Marshal(value)
 		require.NoError(t, err)
 		assert.Equal(t, want, string(text))
-		var again pretrained.Decimal
+		var again pretrained.Float
 		require.NoError(t, json.Unmarshal(text, &again))
 		assert.Equal(t, value, again)
 	}
-	_, err := json.Marshal(pretrained.Decimal(math.Inf(1)))
+	_, err := json.Marshal(pretrained.Float(math.Inf(1)))
 	require.Error(t, err)
 }
