@@ -37,8 +37,8 @@ var languageCode = regexp.MustCompile(`^[a-z]{2,3}_[A-Z]{2}$`)
 // "ro_RO". From then on, source texts have the code of the one and target texts that of the other,
 // where MBartTokenizer or MBart50Tokenizer puts it (src_lang, tgt_lang), and the model generates
 // texts in the target language: they start with its code, or with [Generation].ForcedBOSTokenID in
-// mBART-50. The folders that the model is saved to say the same; that of an adapter has no place
-// for what generated texts start with. Do not call it while the model is used.
+// mBART-50. The folders that the model is saved to say the same; an adapter's says it in the metadata
+// of its weights, which only this package reads. Do not call it while the model is used.
 func (m *Seq2SeqLanguageModel) SetLanguages(source, target string) error {
 	fail := func(err error) error { return fmt.Errorf("auto: SetLanguages: %w", err) }
 	switch {
@@ -103,6 +103,9 @@ func (m *Seq2SeqLanguageModel) takeLanguages() error {
 			return fail(err)
 		}
 		m.languages = &languages{source: code, target: target, order: order}
+	}
+	if from, to := m.adapterLanguages[0], m.adapterLanguages[1]; to != "" {
+		return m.SetLanguages(from, to)
 	}
 	return nil
 }

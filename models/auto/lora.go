@@ -126,7 +126,8 @@ func (m *Model) MergeLoRA() error {
 }
 
 // AdapterState is what is saved of a model with an adapter: engine.Adapted. The metadata have the
-// labels and the token of SetPadTokenID, for which peft's files have no place.
+// labels, the token of SetPadTokenID and the languages of SetLanguages, for which peft's files have
+// no place.
 func (m *Model) AdapterState() (file string, tensors []torch.Named, metadata map[string]string) {
 	if m.adapter == nil {
 		return "", nil, nil
@@ -136,6 +137,9 @@ func (m *Model) AdapterState() (file string, tensors []torch.Named, metadata map
 		if text, err := json.Marshal(h.ID2Label); err == nil {
 			metadata["id2label"], metadata["problem_type"] = string(text), string(h.ProblemType)
 		}
+	}
+	if l := m.languages; l != nil && l.chosen {
+		metadata["src_lang"], metadata["tgt_lang"] = l.source, l.target
 	}
 	if m.padTokenID != nil {
 		metadata[padTokenKey] = strconv.FormatInt(*m.padTokenID, 10)
@@ -161,6 +165,7 @@ func loadAdapted(ctx context.Context, dir string, c lora.Config, t task, o Optio
 		return nil, fmt.Errorf("%w (the model that the adapter in %s is for)", err, dir)
 	}
 	m.source, m.revision = cmp.Or(o.BaseModel, c.BaseModel, base), revision
+	m.adapterLanguages = [2]string{metadata["src_lang"], metadata["tgt_lang"]}
 	if h, ok := m.head.(*scoreHead); ok && metadata[padTokenKey] != "" {
 		id, err := strconv.ParseInt(metadata[padTokenKey], 10, 64)
 		if err != nil || id < 0 || id >= m.Limits().VocabSize {

@@ -56,7 +56,8 @@ type Model struct {
 
 	processor vision.ProcessorConfig // from the folder; WriteConfig replaces the options by those of ImageProcessor
 
-	languages *languages // of an mBART; nil: those of its tokenizer
+	languages        *languages // of an mBART; nil: those of its tokenizer
+	adapterLanguages [2]string  // source and target, as the files of an adapter say; empty: they say nothing
 
 	paddingFree bool
 	padTokenID  *int64 // the last of SetPadTokenID; nil: that of config.json
