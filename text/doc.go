@@ -1,7 +1,7 @@
 // Package text turns text into token ids and back, with tokenizers that give, token for token, what
 // Hugging Face's give.
 //
-//	tok, err := text.LoadTokenizer("bert-base-uncased") // the folder of a model: tokenizer.json, or vocab.txt
+//	tok, err := text.LoadTokenizer("bert-base-uncased") // the folder of a model: tokenizer.json, or what it has instead
 //	e, err := tok.EncodePair("How old are you?", "I am six.", nil)
 //	fmt.Println(e.IDs, e.TypeIDs, e.Tokens)
 //
@@ -12,8 +12,9 @@
 // are cut out; a normalizer cleans the rest (package normalizers); a pre-tokenizer cuts it into
 // words (pretokenizers); a model cuts words into tokens of its vocabulary (models); a
 // post-processor puts special tokens around them (processors). [Tokenizer.Decode] goes back, with a
-// decoder (decoders). [New] puts parts together, [LoadTokenizer] reads them from tokenizer.json,
-// [NewBert] and [NewByteLevel] make BERT's and GPT-2's from a vocabulary.
+// decoder (decoders). [New] puts parts together, [LoadTokenizer] reads them from tokenizer.json
+// or makes them from older files, [NewBert] and [NewByteLevel] make BERT's and GPT-2's from a
+// vocabulary.
 //
 // # Encodings
 //
