@@ -17,6 +17,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/internal/golden"
 	"github.com/gotrainer/gotrainer/internal/goldencount"
@@ -111,6 +114,17 @@ func SameWeights(t *testing.T, m any, want map[string]string) {
 			t.Errorf("%s has other bits than transformers'", p.Name)
 		}
 	}
+}
+
+// SameFresh compares a model that was just made from a seed: the state of the generator, the names of
+// the parameters in their order, and their bits.
+func SameFresh(t *testing.T, m any, generator string, parameters []string, initial map[string]string) {
+	t.Helper()
+	if testenv.SameBits() {
+		assert.Equal(t, generator, Generator(), "the generator has another state")
+	}
+	require.Equal(t, parameters, names(nn.Params(m)))
+	SameWeights(t, m, initial)
 }
 
 // SameInitial compares the classifier that build makes, with the configuration of golden.py, with
