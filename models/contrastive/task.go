@@ -93,7 +93,8 @@ func (t *Task) Collate(samples []Sample) (b Batch, err error) {
 // fault returns the reason why the model cannot take a text, or the empty string if it can.
 func (t *Task) fault(ids []int64) string {
 	ends := t.model.EOSTokenIDs()
-	if len(ids) > 0 && len(ends) > 0 && !slices.ContainsFunc(ids, func(id int64) bool { return slices.Contains(ends, id) }) {
+	is := func(id int64) bool { return slices.Contains(ends, id) }
+	if len(ids) > 0 && len(ends) > 0 && !slices.ContainsFunc(ids, is) {
 		return "the text has no end token, whose hidden state stands for the text: does the tokenizer put one there?"
 	}
 	return ""
