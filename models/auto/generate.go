@@ -80,12 +80,18 @@ func (m *CausalLanguageModel) GenerateBatchIDs(ctx context.Context, prompts [][]
 	if err := g.checkStream(m.Model, len(prompts)); err != nil {
 		return nil, err
 	}
+	return m.generated(func(p engine.ForwardPass) ([][]int64, error) { return m.write(ctx, p, prompts, longest, g) })
+}
+
+// generated runs f as [Model.Evaluate] does. It returns the token ids that f has generated, with the
+// error of f or of a panic of package torch in it.
+func (m *Model) generated(f func(p engine.ForwardPass) ([][]int64, error)) (rows [][]int64, err error) {
 	var stopped error
-	err = m.Evaluate(func(p engine.ForwardPass) { added, stopped = m.write(ctx, p, prompts, longest, g) })
+	err = m.Evaluate(func(p engine.ForwardPass) { rows, stopped = f(p) })
 	if err == nil {
 		err = stopped
 	}
-	return added, err
+	return rows, err
 }
 
 // behind resolves the settings for prompts whose longest has the given number of tokens.

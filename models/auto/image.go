@@ -168,16 +168,7 @@ func (m *ImageClassifier) Predict(im *vision.Image) (classes []Class, err error)
 }
 
 // PredictFile is [ImageClassifier.Predict] for an image file.
-func (m *ImageClassifier) PredictFile(path string) (classes []Class, err error) {
-	s, err := m.EncodeFile(path, inputs.IgnoreIndex)
-	if err == nil {
-		classes, err = m.predict(s)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w (%s)", err, path)
-	}
-	return classes, nil
-}
+func (m *ImageClassifier) PredictFile(path string) ([]Class, error) { return ofFile(path, m.Predict) }
 
 // predict classifies one sample.
 func (m *ImageClassifier) predict(s classify.ImageSample) (classes []Class, err error) {

@@ -149,12 +149,7 @@ func (m *ImageToTextModel) GenerateIDs(ctx context.Context, images []inputs.Imag
 	if err != nil {
 		return nil, err
 	}
-	var stopped error
-	err = m.Evaluate(func(p engine.ForwardPass) { rows, stopped = m.read(ctx, p, b, g) })
-	if err == nil {
-		err = stopped
-	}
-	return rows, err
+	return m.generated(func(p engine.ForwardPass) ([][]int64, error) { return m.read(ctx, p, b, g) })
 }
 
 // Writer makes the function that ImageTaskOptions.Write of package seq2seq takes. With it, an

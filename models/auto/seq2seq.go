@@ -145,12 +145,7 @@ func (m *Seq2SeqLanguageModel) GenerateIDs(ctx context.Context, texts []inputs.T
 	if err != nil {
 		return nil, err
 	}
-	var stopped error
-	err = m.Evaluate(func(p engine.ForwardPass) { rows, stopped = m.write(ctx, p, b, g) })
-	if err == nil {
-		err = stopped
-	}
-	return rows, err
+	return m.generated(func(p engine.ForwardPass) ([][]int64, error) { return m.write(ctx, p, b, g) })
 }
 
 // Writer makes the function that TaskOptions.Write of package seq2seq takes. With it, an evaluation

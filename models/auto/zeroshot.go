@@ -30,7 +30,7 @@ var _ contrastive.Model = (*ZeroShotImageClassifier)(nil)
 func ZeroShotImageClassification(ctx context.Context, model string, o Options) (*ZeroShotImageClassifier, error) {
 	switch {
 	case o.Quantize != nil:
-		return nil, errors.New("auto: Options.Quantize is set; want nil: weights in four bits are for models of texts")
+		return nil, errQuantizedImages
 	case o.ID2Label != nil || o.ProblemType != "":
 		return nil, errors.New("auto: Options.ID2Label or ProblemType is set; want neither: this model has no classes, " +
 			"and Predict takes any texts (ImageClassification trains classes)")
@@ -110,15 +110,8 @@ func (m *ZeroShotImageClassifier) Encode(im *vision.Image, caption string) (s co
 }
 
 // EncodeFile is [ZeroShotImageClassifier.Encode] for an image file.
-func (m *ZeroShotImageClassifier) EncodeFile(path, caption string) (s contrastive.Sample, err error) {
-	im, err := vision.Open(path, vision.DecodeOptions{})
-	if err != nil {
-		return s, err
-	}
-	if s, err = m.Encode(im, caption); err != nil {
-		return s, fmt.Errorf("%w (%s)", err, path)
-	}
-	return s, nil
+func (m *ZeroShotImageClassifier) EncodeFile(path, caption string) (contrastive.Sample, error) {
+	return ofFile(path, func(im *vision.Image) (contrastive.Sample, error) { return m.Encode(im, caption) })
 }
 
 // encodeCaption is Model.EncodeText for a text whose end token stands for it.
@@ -182,16 +175,8 @@ func (m *ZeroShotImageClassifier) Predict(im *vision.Image, labels []string, o Z
 }
 
 // PredictFile is [ZeroShotImageClassifier.Predict] for an image file.
-func (m *ZeroShotImageClassifier) PredictFile(path string, labels []string, o ZeroShotOptions) (classes []Class,
-	err error) {
-	im, err := vision.Open(path, vision.DecodeOptions{})
-	if err == nil {
-		classes, err = m.Predict(im, labels, o)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%w (%s)", err, path)
-	}
-	return classes, nil
+func (m *ZeroShotImageClassifier) PredictFile(path string, labels []string, o ZeroShotOptions) ([]Class, error) {
+	return ofFile(path, func(im *vision.Image) ([]Class, error) { return m.Predict(im, labels, o) })
 }
 
 // embedBatch is how many texts or images are embedded at a time.

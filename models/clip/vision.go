@@ -120,7 +120,8 @@ func (e *VisionEmbeddings) positions(pixels torch.Tensor) torch.Tensor {
 		all := torch.TensorOptions{Device: pixels.Device()}.Arange(0, known+1, 1)
 		return e.PositionEmbedding.Forward(all.Unsqueeze(0))
 	}
-	return transformer.InterpolatePositions(e.PositionEmbedding.Weight.Unsqueeze(0), 1, rows, columns)
+	return transformer.InterpolatePositions(e.PositionEmbedding.Weight.Unsqueeze(0), 1, rows, columns,
+		transformer.Interpolation{})
 }
 
 // Classifier is the head of CLIPForImageClassification.

@@ -2,7 +2,6 @@ package dinov2
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/nn"
@@ -104,13 +103,6 @@ func (e *Embeddings) positions(pixels torch.Tensor) torch.Tensor {
 	if rows*columns == known && height == width {
 		return e.PositionEmbeddings
 	}
-	side := int64(math.Sqrt(float64(known)))
-	grid := e.PositionEmbeddings.Narrow(1, 1, known).Reshape(1, side, side, c.HiddenSize).Permute(0, 3, 1, 2)
-	operator := "aten::upsample_bicubic2d.vec"
-	if c.Type == withRegisters {
-		operator = "aten::_upsample_bicubic2d_aa.vec"
-	}
-	grid = torch.Call(operator, grid.ToDType(torch.Float32), []int64{rows, columns}, false, nil)[0]
-	patches := grid.ToDType(e.PositionEmbeddings.DType()).Permute(0, 2, 3, 1).View(1, -1, c.HiddenSize)
-	return torch.Cat([]torch.Tensor{e.PositionEmbeddings.Narrow(1, 0, 1), patches}, 1)
+	return transformer.InterpolatePositions(e.PositionEmbeddings, 1, rows, columns,
+		transformer.Interpolation{Float32: true, Antialias: c.Type == withRegisters})
 }

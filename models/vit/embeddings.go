@@ -102,7 +102,7 @@ func (e *Embeddings) positions(pixels torch.Tensor) torch.Tensor {
 	if !e.interpolate || rows*columns == patches && height == width {
 		return e.PositionEmbeddings
 	}
-	return transformer.InterpolatePositions(e.PositionEmbeddings, tokens, rows, columns)
+	return transformer.InterpolatePositions(e.PositionEmbeddings, tokens, rows, columns, transformer.Interpolation{})
 }
 
 // grid returns the numbers of rows and columns of patches in an image.
