@@ -39,10 +39,10 @@ const projectionStd = 0.02
 
 // newModel builds the parts; each draws its weights when it is created.
 func newModel(c Config, encoder transformer.Blueprint, b transformer.Builder) *Model {
-	alone := b
-	alone.Alone = true                                                   // with a pooler
-	m := &Model{Encoder: encoder.Build(alone, true).Module.(*vit.Model), //nolint:forcetypeassert // it is vit's
-		std: encoder.InitializerRange}
+	withPooler := b
+	withPooler.Alone = true
+	seen := encoder.Build(withPooler, true).Module.(*vit.Model) //nolint:forcetypeassert // it is vit's
+	m := &Model{Encoder: seen, std: encoder.InitializerRange}
 	m.Decoder = &CausalLM{Model: &Wrapper{newDecoder(c, encoder.HiddenSize, b)},
 		OutputProjection: b.LinearNoBias(c.HiddenSize, c.VocabSize)}
 	if !b.Undrawn {
