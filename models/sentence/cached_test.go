@@ -185,8 +185,13 @@ func TestWhatCachedLossesCannotDoIsRefused(t *testing.T) {
 	require.NoError(t, err)
 	err = torch.Try(func() { task.Loss(engine.ForwardPass{Part: true}, batch) })
 	require.ErrorContains(t, err, "cannot be trained in parts")
-	for _, err := range ranktest.Together(t, 2, nil, func(_ context.Context, g *dist.Group) error {
-		step, err := engine.New(task, engine.Options{Optimizer: optim.SGD{LR: 0.5}})
+	var ranks [2]*sentence.Task // each rank trains a model of its own, as processes do
+	for i := range ranks {
+		ranks[i], err = sentence.NewTask(r.model(t, "Bert", sentence.Pooling{}), sentence.TaskOptions{Loss: cached})
+		require.NoError(t, err)
+	}
+	for _, err := range ranktest.Together(t, len(ranks), nil, func(_ context.Context, g *dist.Group) error {
+		step, err := engine.New(ranks[g.Rank()], engine.Options{Optimizer: optim.SGD{LR: 0.5}})
 		if err != nil {
 			return err
 		}
