@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -99,7 +100,9 @@ func (t *tracer) seize() error {
 
 // stop stops a thread; the error is ESRCH if it has ended.
 func (t *tracer) stop(tid int) error {
-	if err := unix.PtraceSeize(tid); err != nil {
+	if err := unix.PtraceSeize(tid); errors.Is(err, syscall.EPERM) && t.ended(tid) {
+		return syscall.ESRCH // the kernel refuses a thread that is ending as if it were forbidden
+	} else if err != nil {
 		return err
 	}
 	if err := unix.PtraceInterrupt(tid); err != nil {
@@ -117,6 +120,16 @@ func (t *tracer) stop(tid int) error {
 		}
 	}
 	return unix.PtraceSetOptions(tid, unix.PTRACE_O_TRACECLONE|unix.PTRACE_O_TRACESYSGOOD|unix.PTRACE_O_EXITKILL)
+}
+
+// ended reports whether a thread has ended, though the process may still list it.
+func (t *tracer) ended(tid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/stat", t.pid, tid))
+	if err != nil {
+		return true
+	}
+	state := bytes.TrimSpace(stat[bytes.LastIndexByte(stat, ')')+1:]) // behind the name, which may hold parentheses
+	return bytes.HasPrefix(state, []byte("Z")) || bytes.HasPrefix(state, []byte("X"))
 }
 
 // watch lets the process run until it ends.
