@@ -169,6 +169,7 @@ func (s *session[S, B]) noteOnce(texts []string) {
 }
 
 func (s *session[S, B]) seed(o SeedOptions) error {
+	o.Rank = s.o.Process.Rank
 	return s.stepError("seed", s.step.Seed(s.o.Seed, o))
 }
 

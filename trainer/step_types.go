@@ -100,11 +100,14 @@ type Counts struct {
 	Flops float64
 }
 
-// SeedOptions says what happens to a model that the step makes itself (About.MakesModel). Other
-// steps can ignore it.
+// SeedOptions says how a step is seeded. KeepModel and UnlessFresh are for a step that makes its
+// model itself (About.MakesModel).
 type SeedOptions struct {
 	KeepModel   bool // restart only the random numbers: see semantics.Rules.SeedEveryPass
 	UnlessFresh bool // do nothing if the model has just been made and has not been used since
+	// Rank is that of this process. A step that wants other random numbers on each process adds it
+	// to the seed, as set_seed(device_specific=True) of accelerate does.
+	Rank int
 }
 
 // SaveOptions says what is saved.

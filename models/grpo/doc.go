@@ -33,6 +33,20 @@
 // continues bit for bit. The log probabilities at generation are kept only if the model changes
 // before it has been trained on all completions.
 //
+// # Several processes
+//
+// Each process completes its own prompts, BatchSize of them, from its own random numbers: the rank
+// is added to the seed, as in TRL. The processes exchange rewards, lengths and the number of tokens,
+// so [ScaleBatch], [NormalizeThenSum], TopEntropyQuantile, the losses divided by the tokens of an
+// update, and the log are those of all completions. The order is that of all processes:
+//
+//	Order: task.Order(4*group.World(), 42)
+//
+// All completions of a prompt are made by one process; TRL may divide them. A checkpoint holds the
+// completions of every process. A run goes on with another number of processes only between two
+// generations. An evaluation does not exchange values before it ends: with [ScaleBatch] and
+// [NormalizeThenSum] its loss is over the completions of one batch of one process.
+//
 // # What is logged
 //
 // Besides the loss, a row of the log has the following, under TRL's names: for each, the mean over

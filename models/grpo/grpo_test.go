@@ -79,6 +79,14 @@ type recorded struct {
 		EvalLoss             float64 `json:"eval_loss"` // the mean over all batches
 		Logs                 []map[string]string
 	}
+	Ranks [][2]struct { // by run, of each of two processes
+		Name      string
+		Two       bool
+		Settings  settings
+		Final     map[string]string
+		Generated [][][]int64
+		Logs      []map[string]string // of the first process only
+	}
 
 	file *golden.File
 }

@@ -97,10 +97,11 @@ func (o LossOptions) resolved() (LossOptions, error) {
 
 // learned is the input of the loss, for n completions of at most C tokens.
 type learned struct {
-	logps, entropy torch.Tensor // of tokens, [n, C]
-	old, ref       torch.Tensor // log probabilities at generation, and of the reference; undefined: none
-	mask           torch.Tensor // 1 for tokens that count, [n, C] of float32
-	advantages     torch.Tensor // [n, 1]
+	logps, entropy torch.Tensor                    // of tokens, [n, C]
+	old, ref       torch.Tensor                    // log probabilities at generation and of the reference; undefined: none
+	mask           torch.Tensor                    // 1 for tokens that count, [n, C] of float32
+	advantages     torch.Tensor                    // [n, 1]
+	gather         func(torch.Tensor) torch.Tensor // engine.ForwardPass.Gather
 }
 
 // objective holds the terms of the loss; some are only logged.
@@ -186,11 +187,11 @@ func (o LossOptions) onPolicy(x learned, old torch.Tensor) torch.Tensor {
 	return x.advantages.GeScalar(0).LogicalOr(less.LeScalar(o.OffPolicyMaskThreshold)).ToDType(torch.Float32)
 }
 
-// uncertain marks the tokens whose entropy is at least a quantile of all entropies, [n, C]:
-// get_high_entropy_mask of TRL.
+// uncertain marks the tokens whose entropy is at least a quantile of the entropies of all processes,
+// [n, C]: get_high_entropy_mask of TRL.
 func uncertain(x learned, quantile float64) torch.Tensor {
 	counts := x.mask.NeScalar(0)
-	all := x.entropy.MaskedSelect(counts)
+	all := x.gather(x.entropy.MaskedSelect(counts))
 	if all.Numel() == 0 {
 		return x.mask.MulScalar(0)
 	}

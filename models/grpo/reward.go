@@ -37,7 +37,7 @@ type ScaleRewards string
 // The divisors of advantages.
 const (
 	ScaleGroup ScaleRewards = "group" // the standard deviation of the rewards of a prompt
-	ScaleBatch ScaleRewards = "batch" // that of the rewards of all completions that were generated together
+	ScaleBatch ScaleRewards = "batch" // that of all rewards of completions generated together, by all processes
 	ScaleNone  ScaleRewards = "none"  // nothing
 )
 
@@ -72,8 +72,8 @@ func checkRewards(rewards []Reward) ([]Reward, error) {
 	return rewards, nil
 }
 
-// score calls all reward functions and returns [N, functions] of float32 on the CPU.
-func (t *Task) score(c Completions) torch.Tensor {
+// score calls all reward functions and returns the rewards, [N, functions].
+func (t *Task) score(c Completions) []float32 {
 	n, functions := len(c.IDs), len(t.options.Rewards)
 	values := make([]float32, n*functions)
 	for i, r := range t.options.Rewards {
@@ -91,7 +91,7 @@ func (t *Task) score(c Completions) torch.Tensor {
 			values[k*functions+i] = float32(v)
 		}
 	}
-	return torch.From(values, int64(n), int64(functions))
+	return values
 }
 
 // judged holds the rewards and advantages of completions.

@@ -22,15 +22,35 @@ type rollout struct {
 	Old, Ref           []float32 // log probabilities of its tokens at generation, and of the reference; nil: not needed
 }
 
-// generation holds the completions that were generated together.
+// generation holds the completions of a process that were generated together.
 type generation struct {
 	Prompts          [][]int64
 	Rollouts         []rollout
 	Longest          int       // tokens of the longest prompt
 	LongestAnswer    int       // tokens of the longest completion
-	Items            int64     // tokens that count in the loss
-	Stats            []float64 // logged values: Task.generationLogs
+	Items            int64     // tokens that count in the loss, of all processes
+	Stats            []float64 // logged values, of all processes: Task.generationLogs
 	perFunc, rewards []float64 // rewards by function, [N, functions], and in total, [N]; not needed later
+}
+
+// outcome is what the processes tell each other about their completions.
+type outcome struct {
+	Lengths   []int
+	Truncated []bool
+	Items     int64     // tokens that count in the loss
+	PerFunc   []float32 // rewards, [N, functions]
+}
+
+// gathered returns the completions of all processes, and how many of them precede those of this one.
+func (o outcome) gathered(p engine.ForwardPass) (all outcome, before int) {
+	for rank, of := range engine.GatherObject(p, o) {
+		if rank < p.Rank() {
+			before += len(of.Lengths)
+		}
+		all.Lengths, all.Truncated = append(all.Lengths, of.Lengths...), append(all.Truncated, of.Truncated...)
+		all.Items, all.PerFunc = all.Items+of.Items, append(all.PerFunc, of.PerFunc...)
+	}
+	return all, before
 }
 
 // generate completes prompts, n times each, and computes the rewards and advantages. Log
@@ -49,17 +69,18 @@ func (t *Task) generate(p engine.ForwardPass, samples []Sample, n, parts int) (g
 			panic(torch.Errorf("grpo.Task", torch.ErrValue, "completions: %v", err))
 		}
 	})
-	truncated, lengths := make([]bool, len(c.IDs)), make([]int, len(c.IDs))
+	var mine outcome
 	for i, ids := range c.IDs {
 		s := samples[i/n]
 		c.Samples = append(c.Samples, s)
 		if t.options.Decode != nil {
 			c.Texts = append(c.Texts, t.options.Decode(ids))
 		}
-		truncated[i], lengths[i] = t.truncated(ids), len(ids)
-		r := rollout{Prompt: s.PromptIDs, Completion: ids, Masked: t.options.MaskTruncatedCompletions && truncated[i]}
+		truncated := t.truncated(ids)
+		mine.Lengths, mine.Truncated = append(mine.Lengths, len(ids)), append(mine.Truncated, truncated)
+		r := rollout{Prompt: s.PromptIDs, Completion: ids, Masked: t.options.MaskTruncatedCompletions && truncated}
 		if !r.Masked {
-			g.Items += int64(len(ids))
+			mine.Items += int64(len(ids))
 		}
 		g.Rollouts = append(g.Rollouts, r)
 		g.Longest, g.LongestAnswer = max(g.Longest, len(s.PromptIDs)), max(g.LongestAnswer, len(ids))
@@ -67,14 +88,18 @@ func (t *Task) generate(p engine.ForwardPass, samples []Sample, n, parts int) (g
 	t.scoreBefore(p, &g, parts)
 	torch.NoGrad(func() {
 		torch.Scope(func() {
-			perFunc := t.score(c)
+			mine.PerFunc = t.score(c)
+			all, before := mine.gathered(p)
+			g.Items = all.Items
+			perFunc := torch.From(all.PerFunc, int64(len(all.Lengths)), int64(len(t.options.Rewards)))
 			j := t.options.judge(perFunc, n)
-			for i, a := range torch.Values[float32](j.advantages) {
+			own := func(of torch.Tensor) torch.Tensor { return of.Narrow(0, int64(before), int64(len(c.IDs))) }
+			for i, a := range torch.Values[float32](own(j.advantages)) {
 				g.Rollouts[i].Advantage = a
 			}
-			g.Stats = t.generationStats(lengths, truncated, perFunc, j)
-			g.perFunc = torch.Values[float64](perFunc.ToDType(torch.Float64).View(-1))
-			g.rewards = torch.Values[float64](j.rewards.ToDType(torch.Float64))
+			g.Stats = t.generationStats(all.Lengths, all.Truncated, perFunc, j)
+			g.perFunc = torch.Values[float64](own(perFunc).ToDType(torch.Float64).View(-1))
+			g.rewards = torch.Values[float64](own(j.rewards).ToDType(torch.Float64))
 		})
 	})
 	return g, c

@@ -39,8 +39,8 @@ func (t *Task) Collate(samples []Sample) (b Batch, err error) {
 }
 
 // Order returns the order of the samples for trainer.Options.Order: RepeatSampler of TRL. The batch
-// size is that of trainer.Options. Each batch comes StepsPerGeneration·NumIterations times in a row.
-// If that is 1, any other order works too.
+// size is that of trainer.Options, times the number of processes. Each batch comes
+// StepsPerGeneration·NumIterations times in a row. If that is 1, any other order works too.
 func (t *Task) Order(batchSize int, seed uint64) data.Order {
 	return data.RepeatSampler{Chunk: batchSize, Times: t.every(), Seed: seed}
 }

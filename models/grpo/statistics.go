@@ -74,15 +74,17 @@ func (t *Task) TrainingLogs() []string {
 	return names
 }
 
-// logged returns the logged values of a micro-batch, [len(TrainingLogs)].
-func (t *Task) logged(g *generation, x learned, o objective) torch.Tensor {
-	numbers := []torch.Tensor{torch.From(g.Stats).ToDevice(x.mask.Device())}
-	add := func(n torch.Tensor) { numbers = append(numbers, n.ToDType(torch.Float64).View(1)) }
-	mean := func(values torch.Tensor) torch.Tensor { // over tokens or, for values of whole completions, over completions
+// logged returns the logged values of the micro-batches of all processes, [len(TrainingLogs)].
+func (t *Task) logged(p engine.ForwardPass, g *generation, x learned, o objective) torch.Tensor {
+	var sums, counts, lowest []torch.Tensor // of this process
+	add := func(values torch.Tensor) {      // a mean over tokens or, for values of whole completions, over completions
 		if values.Size(1) == 1 && x.mask.Size(1) != 1 {
-			return values.Mean(torch.DefaultDType)
+			sums = append(sums, values.Sum(torch.DefaultDType))
+			counts = append(counts, torch.TensorOptions{Device: values.Device()}.Full(float64(values.Size(0))))
+			return
 		}
-		return values.Mul(x.mask).Sum(torch.DefaultDType).Div(x.mask.Sum(torch.DefaultDType).Clamp(1, nil))
+		sums = append(sums, values.Mul(x.mask).Sum(torch.DefaultDType))
+		counts = append(counts, x.mask.Sum(torch.DefaultDType))
 	}
 	ofEach := func(values torch.Tensor) torch.Tensor {
 		if values.Size(1) == 1 && x.mask.Size(1) != 1 {
@@ -91,9 +93,9 @@ func (t *Task) logged(g *generation, x learned, o objective) torch.Tensor {
 		return logprob.SumLast(values.Mul(x.mask)).Div(logprob.SumLast(x.mask))
 	}
 	if t.options.Beta != 0 {
-		add(mean(o.kl))
+		add(o.kl)
 	}
-	add(mean(x.entropy))
+	add(x.entropy)
 	float := func(b torch.Tensor) torch.Tensor { return b.ToDType(torch.Float32) }
 	better, worse := x.advantages.GtScalar(0), x.advantages.LtScalar(0)
 	switch {
@@ -101,14 +103,21 @@ func (t *Task) logged(g *generation, x learned, o objective) torch.Tensor {
 		low := o.ratio.LtScalar(1 - t.options.Epsilon).LogicalAnd(worse)
 		high := o.ratio.GtScalar(1 + t.options.EpsilonHigh).LogicalAnd(better)
 		for _, region := range []torch.Tensor{low, high, low.LogicalOr(high)} {
-			add(mean(float(region)))
+			add(float(region))
 		}
-		add(least(ofEach(float(low))))
-		add(least(ofEach(float(high)).Neg()).Neg())
+		lowest = []torch.Tensor{least(ofEach(float(low))), least(ofEach(float(high)).Neg())}
 	case t.options.LossType == CISPO:
-		add(mean(float(o.ratio.GtScalar(t.options.EpsilonHigh).LogicalAnd(better))))
+		add(float(o.ratio.GtScalar(t.options.EpsilonHigh).LogicalAnd(better)))
 	case t.options.LossType == VESPO:
-		add(mean(o.phi))
+		add(o.phi)
+	}
+	all := p.Gather(torch.Stack(slices.Concat(sums, counts, lowest), 0).Unsqueeze(0)) // [World, numbers]
+	n := int64(len(sums))
+	total := all.SumDim([]int64{0}, false, torch.DefaultDType)
+	numbers := []torch.Tensor{torch.From(g.Stats).ToDevice(x.mask.Device()),
+		total.Narrow(0, 0, n).Div(total.Narrow(0, n, n).Clamp(1, nil)).ToDType(torch.Float64)}
+	if lowest != nil {
+		numbers = append(numbers, least(all.Select(1, 2*n)).View(1), least(all.Select(1, 2*n+1)).Neg().View(1))
 	}
 	return torch.Cat(numbers, 0)
 }

@@ -73,12 +73,13 @@ type TaskOptions struct {
 	EOSTokenIDs []int64
 
 	// LogCompletions gets a line of JSON for each completion of the training: prompt, completion,
-	// rewards and advantage. Nil: none.
+	// rewards and advantage. Nil: none. On several processes each has its own, and writes what it has
+	// generated.
 	LogCompletions io.Writer
 }
 
-// Task ties a model to prompts and rewards. It belongs to one run at a time, on one process. An
-// evaluation generates completions too; see "What is logged" above.
+// Task ties a model to prompts and rewards. It belongs to one run at a time. An evaluation generates
+// completions too; see "What is logged" above.
 type Task struct {
 	engine.Observations[group]
 	model   Model
@@ -92,14 +93,15 @@ type Task struct {
 }
 
 var (
-	_ engine.Task[Sample, Batch] = (*Task)(nil)
-	_ engine.Evaluator[Batch]    = (*Task)(nil)
-	_ engine.ObservationSharer   = (*Task)(nil)
-	_ engine.TrainingLogger      = (*Task)(nil)
-	_ engine.StateOwner          = (*Task)(nil)
-	_ engine.Configurer          = (*Task)(nil)
-	_ engine.OptionsValidator    = (*Task)(nil)
-	_ engine.Lengther[Sample]    = (*Task)(nil)
+	_ engine.Task[Sample, Batch]  = (*Task)(nil)
+	_ engine.Evaluator[Batch]     = (*Task)(nil)
+	_ engine.ObservationSharer    = (*Task)(nil)
+	_ engine.TrainingLogger       = (*Task)(nil)
+	_ engine.StateOwner           = (*Task)(nil)
+	_ engine.DeviceSpecificSeeder = (*Task)(nil)
+	_ engine.Configurer           = (*Task)(nil)
+	_ engine.OptionsValidator     = (*Task)(nil)
+	_ engine.Lengther[Sample]     = (*Task)(nil)
 )
 
 // NewTask makes the task of a model.
@@ -179,8 +181,15 @@ func (t *Task) ValidateOptions(o engine.Options) error {
 		return errors.New("grpo: Options.NEFTuneAlpha is set, whose noise would make the probabilities that are learned " +
 			"others than those that completions are generated with; leave it out")
 	}
+	if o.Sharding != 0 {
+		return fmt.Errorf("grpo: Options.Sharding is %v, and processes would have to generate in step, since each holds a "+
+			"part of the weights; leave it out", o.Sharding)
+	}
 	return nil
 }
+
+// DeviceSpecificSeed has each process draw its own completions, as in TRL.
+func (t *Task) DeviceSpecificSeed() {}
 
 // Model returns the model.
 func (t *Task) Model() any { return t.model }
@@ -209,7 +218,8 @@ func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss {
 	} else if !g.of(b) {
 		panic(torch.Errorf("grpo.Task.Loss", torch.ErrValue, "the batch has other prompts than those whose completions are "+
 			"learned in %d micro-batches (StepsPerGeneration times NumIterations); want Task.Order in trainer.Options.Order, "+
-			"with the BatchSize of trainer.Options", t.every()))
+			"with the BatchSize of trainer.Options times the number of processes; a run goes on with another number of "+
+			"processes only between two generations", t.every()))
 	}
 	n := len(g.Rollouts) / steps
 	list := g.Rollouts[t.progress.Step%steps*n:][:n]
@@ -225,7 +235,7 @@ func (t *Task) loss(p engine.ForwardPass, g *generation, list []rollout) engine.
 	if slices.Contains(perItem, t.options.LossType) {
 		loss = engine.PerItem(value, len(list))
 	}
-	torch.NoGrad(func() { loss.Logged = t.logged(g, x, o) })
+	torch.NoGrad(func() { loss.Logged = t.logged(p, g, x, o) })
 	return loss
 }
 
@@ -250,7 +260,7 @@ func (g *generation) of(b Batch) bool {
 func (t *Task) learned(p engine.ForwardPass, g *generation, list []rollout) (x learned) {
 	v := t.view(p, g, list)
 	s := t.scored(t.model, v)
-	x = learned{logps: s.LogProbs, entropy: s.Entropy, mask: v.counts}
+	x = learned{logps: s.LogProbs, entropy: s.Entropy, mask: v.counts, gather: p.Gather}
 	field := func(of func(r rollout) []float32, width int) torch.Tensor {
 		if of(list[0]) == nil {
 			return torch.Tensor{}

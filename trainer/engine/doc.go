@@ -44,6 +44,8 @@
 //	floating_point_ops              TokenCounter
 //	a collator's generator          GeneratorOwner
 //	_save_checkpoint                StateOwner, for what the task keeps besides
+//	accelerator.gather              ForwardPass.Gather, GatherObject
+//	set_seed(device_specific=True)  DeviceSpecificSeeder
 //	get_input_embeddings            InputEmbedder, for NEFTune
 //	gradient_checkpointing_enable   GradientCheckpointer
 //	LengthGroupedSampler            data.GroupedByLength with Step.GlobalPermutation

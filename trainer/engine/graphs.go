@@ -182,7 +182,7 @@ func (s *Step[S, B]) buildGraphs() {
 // passes runs forward and backward on a micro-batch, recorded or not, and returns the loss to
 // report.
 func (s *Step[S, B]) passes(ctx context.Context, b B, w trainer.Window) torch.Tensor {
-	p, g := s.trainingPass(w), s.graphs
+	p, g := s.trainingPass(ctx, w), s.graphs
 	if g == nil {
 		return s.trainingStep(ctx, p, b, w)
 	}

@@ -31,10 +31,9 @@ func (s *Step[S, B]) JoinGroup(ctx context.Context, g *dist.Group) error {
 			return err
 		}
 	}
-	if is[StateOwner](s.task) && (g.World() > 1 || s.options.Sharding != 0) {
-		return fmt.Errorf("engine: %T has a state of its own (engine.StateOwner), which a checkpoint holds for one process "+
-			"with the whole model, and there are %d, with Options.Sharding %v: want one process without sharding", s.task,
-			g.World(), s.options.Sharding)
+	if is[StateOwner](s.task) && s.options.Sharding != 0 {
+		return fmt.Errorf("engine: %T has a state of its own (engine.StateOwner), which sharded checkpoints do not "+
+			"hold, and Options.Sharding is %v; leave it out", s.task, s.options.Sharding)
 	}
 	if s.options.Sharding != 0 {
 		return s.share(ctx, g)
@@ -133,14 +132,20 @@ func (s *Step[S, B]) averageLoss(ctx context.Context) error {
 // randomState is what [Step.RandomState] encodes as JSON.
 type randomState struct {
 	Generators torchsave.Generators `json:"generators"`
-	Task       map[string][]byte    `json:"task,omitempty"` // generators of a GeneratorOwner; older files lack it
+	Task       map[string][]byte    `json:"task,omitempty"`  // generators of a GeneratorOwner; older files lack it
+	State      []byte               `json:"state,omitempty"` // of a StateOwner
 	Order      []byte               `json:"order,omitempty"`
 }
 
-// RandomState returns the state of this process's random generators.
-func (s *Step[S, B]) RandomState() ([]byte, error) {
+// RandomState returns the state of this process's random generators, and that of a [StateOwner].
+func (s *Step[S, B]) RandomState() (state []byte, err error) {
 	r := randomState{Task: map[string][]byte{}, Order: s.order.before}
-	err := torch.Try(func() {
+	if t, ok := s.task.(StateOwner); ok {
+		if r.State, err = t.State(); err != nil {
+			return nil, err
+		}
+	}
+	err = torch.Try(func() {
 		r.Generators = torchsave.GeneratorsOf(s.devices())
 		for name, own := range s.taskGenerators() {
 			r.Task[name] = own.State()
@@ -164,7 +169,15 @@ func (s *Step[S, B]) SetRandomState(state []byte) error {
 				"kind of device; want Options.Device to be of that kind", d)
 		}
 	}
+	putTask := func() {}
+	if t, ok := s.task.(StateOwner); ok {
+		var err error
+		if putTask, err = t.LoadState(r.State); err != nil {
+			return fmt.Errorf("engine: the state of a process: %w", err)
+		}
+	}
 	return torch.Try(func() {
+		putTask()
 		r.Generators.Restore(s.devices())
 		for name, own := range s.taskGenerators() {
 			if state, ok := r.Task[name]; ok {

@@ -46,7 +46,7 @@ func (s *Step[S, B]) FindNonFinite(ctx context.Context, b B, w trainer.Window) (
 			s.zeroGrad()
 			var loss Loss
 			if first := nn.FirstNonFinite(s.task.Model(),
-				func() { loss = s.loss(s.trainingPass(w), b) }); first != nil {
+				func() { loss = s.loss(s.trainingPass(ctx, w), b) }); first != nil {
 				o.Module, o.Input = first.Name, first.Input
 			}
 			o.Loss = loss.Value.IsFinite().All().Item() == 0

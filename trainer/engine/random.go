@@ -138,6 +138,9 @@ func (s *Step[S, B]) Seed(seed uint64, o trainer.SeedOptions) error {
 	}
 	s.fresh = false
 	s.copies.wait()
+	if is[DeviceSpecificSeeder](s.task) {
+		seed += uint64(o.Rank)
+	}
 	s.python = torchsave.SeedRandom(seed)
 	return s.Around(func() error { return s.seed(seed, o) })
 }

@@ -54,7 +54,7 @@ func (s *Step[S, B]) Forward(ctx context.Context, b B, w trainer.Window) (err er
 	}
 	return s.stepped(func() error {
 		s.mode(true, w.KeepMode)
-		loss := s.loss(s.trainingPass(w), b)
+		loss := s.loss(s.trainingPass(ctx, w), b)
 		if loss.Value = loss.Value.Keep(); loss.Logged.Defined() {
 			loss.Logged = loss.Logged.Keep()
 		}

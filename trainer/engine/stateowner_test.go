@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/dist"
+	"github.com/gotrainer/gotrainer/dist/shard"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/engine"
@@ -91,13 +93,25 @@ func TestTheStateOfATaskIsResumed(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(saved, "task.safetensors")))
 	require.ErrorContains(t, step.Load(saved, trainer.LoadOptions{}), "the state of *engine_test.counting is missing")
 
-	steps := [2]*engine.Step[float32, []float32]{}
-	for i := range steps {
-		steps[i], err = engine.New(&counting{numbered: newNumbered()}, engine.Options{})
-		require.NoError(t, err)
-	}
-	join := func(g *dist.Group) error { return steps[g.Rank()].JoinGroup(context.Background(), g) }
-	for _, err := range inGroup(t, 2, join) {
+	sharded, err := engine.New(&counting{numbered: newNumbered()}, engine.Options{Sharding: shard.FullShard})
+	require.NoError(t, err)
+	for _, err := range inGroup(t, 1, func(g *dist.Group) error { return sharded.JoinGroup(context.Background(), g) }) {
 		require.ErrorContains(t, err, "has a state of its own (engine.StateOwner)")
 	}
+}
+
+// TestEachProcessHasItsStateAgain, which RandomState holds.
+func TestEachProcessHasItsStateAgain(t *testing.T) {
+	testenv.RequireTorch(t)
+	task := &counting{numbered: newNumbered(), count: 3}
+	step, err := engine.New(task, engine.Options{})
+	require.NoError(t, err)
+	state, err := step.RandomState()
+	require.NoError(t, err)
+	task.count = 9
+	require.NoError(t, step.SetRandomState(state))
+	assert.Equal(t, 3, task.count)
+	broken := bytes.Replace(state, []byte(`"state":"Mw=="`), []byte(`"state":"eA=="`), 1)
+	require.ErrorContains(t, step.SetRandomState(broken), "the state of a process: want a number")
+	assert.Equal(t, 3, task.count)
 }

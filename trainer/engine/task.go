@@ -100,9 +100,16 @@ type GeneratorOwner interface {
 	Generators() map[string]*torch.Generator
 }
 
+// DeviceSpecificSeeder is a [Task] that draws other random numbers on each process: the rank is
+// added to the seed, as by set_seed(device_specific=True) of accelerate.
+type DeviceSpecificSeeder interface {
+	DeviceSpecificSeed()
+}
+
 // StateOwner is a [Task] with a state of its own, beside weights and random numbers, that outlives
-// a micro-batch. Checkpoints hold the state, so a resumed run continues bit for bit. Such a task
-// supports one process only.
+// a micro-batch. Checkpoints hold the state of each process, so a resumed run continues bit for
+// bit. A run that continues on another number of processes (trainer.Options.GlobalBatch) gives all
+// of them the state of the main one. Such a task does not support sharding.
 type StateOwner interface {
 	State() ([]byte, error)
 	// LoadState checks a state that State returned and returns a function that restores it. At the
@@ -159,6 +166,7 @@ type ForwardPass struct {
 	staged    *staged       // nil: inputs are sent immediately
 	full      amp.Precision // precision of everything, including inputs: see Options.FullEval
 	arrivals  *arrivals     // nil: none
+	gathering *gathering    // nil: one process
 }
 
 // Autocast runs f in the precision of the run. All methods of a task other than TrainingStep are

@@ -85,9 +85,9 @@ func (s *Step[S, B]) pass(items int64) ForwardPass {
 }
 
 // trainingPass is the pass of a micro-batch.
-func (s *Step[S, B]) trainingPass(w trainer.Window) ForwardPass {
+func (s *Step[S, B]) trainingPass(ctx context.Context, w trainer.Window) ForwardPass {
 	p := s.pass(w.Items)
-	p.Part, p.WindowLen = w.Share > 0, w.Len
+	p.Part, p.WindowLen, p.gathering = w.Share > 0, w.Len, s.gathering(ctx)
 	return p
 }
 

@@ -1,13 +1,14 @@
 """Golden values from TRL's GRPOTrainer: python grpo.py writes grpo.json and grpo.safetensors beside it.
 
 Advantages and what is logged of completions, a forward and backward pass with each loss, and runs of GRPOTrainer that
-generate. The tokenizer is that of package dpo. Needs trl 1.16.0, transformers 5.17.0, peft 0.21.2, torch 2.11.0.
+generate, on one process and on two (gloo). The tokenizer is that of package dpo. Needs trl 1.16.0, transformers 5.17.0, peft 0.21.2, torch 2.11.0.
 """
 
 import json
 import os
 import pathlib
 import random
+import subprocess
 import sys
 import tempfile
 
@@ -143,6 +144,63 @@ numbers = lambda m: {
     and k not in ("epoch", "step", "total_flos", "train_loss")
 }
 logged = lambda t: numbers({k: sum(v) / len(v) for k, v in t._metrics["train"].items()})
+
+
+def ranked(name, two=False, **settings):
+    """A run on several processes, of which this is one, beside a record of what it generated"""
+    made = []
+    t = trainer(make("llama"), funcs=(evens, bonus) if two else (evens,), ddp_backend="gloo", **settings)
+    generate = t._generate_single_turn
+
+    def single(*a, **k):
+        ids, logps = generate(*a, **k)
+        made.append(ids)
+        return ids, logps
+
+    t._generate_single_turn = single
+    t.train()
+    logs = [numbers(r) for r in t.state.log_history if "loss" in r]
+    return dict(
+        name=name,
+        two=two,
+        settings=settings,
+        final=parameters(t.model),
+        generator=generator(),
+        generated=made,
+        logs=logs,
+    )
+
+
+if "RANK" in os.environ:
+    torch.set_num_threads(1)
+    runs = [
+        ranked("two updates a generation", max_steps=4, gradient_accumulation_steps=2, steps_per_generation=4),
+        ranked(
+            "two rewards",
+            two=True,
+            max_steps=4,
+            beta=0.05,
+            reward_weights=[1.0, 0.2],
+            scale_rewards="batch",
+            mask_truncated_completions=True,
+            top_entropy_quantile=0.5,
+        ),
+        ranked(
+            "reused",
+            two=True,
+            max_steps=6,
+            loss_type="grpo",
+            num_iterations=2,
+            steps_per_generation=2,
+            gradient_accumulation_steps=2,
+            multi_objective_aggregation="normalize_then_sum",
+        ),
+    ]
+    with open(os.environ["OUT"] + os.environ["RANK"], "w") as f:
+        json.dump(runs, f)
+    torch.distributed.destroy_process_group()
+    sys.exit()
+
 g = torch.Generator().manual_seed(5)
 t = trainer(make("llama"))
 out["chats"] = [[m, t._tokenize_prompts([m])[0][0]] for m in chats]
@@ -387,4 +445,7 @@ run(
 run("llama, adapter", max_steps=5, beta=0.05, lora=dict(r=4, lora_alpha=8, task_type="CAUSAL_LM"), num_iterations=2)
 run("llama, bf16", max_steps=4, bf16=True, beta=0.05)
 run("llama, checkpointing", max_steps=4, gradient_checkpointing=True, loss_type="vespo")
+run_of = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2", __file__]
+subprocess.run(run_of, env=os.environ | {"OUT": folder + "/ranks."}, check=True)
+out["ranks"] = list(zip(*(json.load(open(f"{folder}/ranks.{rank}")) for rank in range(2))))  # by run, then by rank
 causal.write(str(here / "grpo"), out)
