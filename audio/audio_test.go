@@ -66,6 +66,23 @@ func TestResamplingHasTorchaudiosBits(t *testing.T) {
 	}
 }
 
+// TestLongSoundHasTransformersBits: features of sound that is longer than a chunk, and not cut.
+func TestLongSoundHasTransformersBits(t *testing.T) {
+	_, file := load(t)
+	goldencount.Start(t, "audio", "features of long sound")
+	e, err := audio.NewFeatureExtractor(audio.FeatureExtractorOptions{ChunkLength: 1, FeatureSize: 10})
+	require.NoError(t, err)
+	values, err := e.ExtractAll(&audio.Audio{Samples: torch.Values[float32](file.Tensor("long")), Rate: 16000})
+	require.NoError(t, err)
+	golden.Recorded(t, "features", torch.From(values, 10, int64(len(values)/10)), file.Tensor("features.long"))
+	short := &audio.Audio{Samples: torch.Values[float32](file.Tensor("long"))[:9000], Rate: 16000}
+	values, err = e.ExtractAll(short)
+	require.NoError(t, err)
+	want, err := e.Extract(short)
+	require.NoError(t, err)
+	assert.Equal(t, want, values)
+}
+
 func TestFeaturesHaveTransformersBits(t *testing.T) {
 	r, file := load(t)
 	for i, f := range r.Features {

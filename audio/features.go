@@ -98,11 +98,26 @@ func (e *FeatureExtractor) Extract(a *Audio) (features []float32, err error) {
 	if a, err = a.Resample(e.options.SamplingRate); err != nil {
 		return nil, err
 	}
-	n := e.samples()
-	if len(a.Samples) > n {
+	if n := e.samples(); len(a.Samples) > n {
 		return nil, fmt.Errorf("audio: the sound is %.2f seconds long; want at most %d, ChunkLength of the feature "+
 			"extractor: cut it into parts", a.Duration().Seconds(), e.options.ChunkLength)
 	}
+	return e.padded(a)
+}
+
+// ExtractAll is [FeatureExtractor.Extract] for sound that may be longer than ChunkLength, which has
+// more than [FeatureExtractor.Frames] frames then: truncation=False and padding="longest" of
+// transformers.
+func (e *FeatureExtractor) ExtractAll(a *Audio) (features []float32, err error) {
+	if a, err = a.Resample(e.options.SamplingRate); err != nil {
+		return nil, err
+	}
+	return e.padded(a)
+}
+
+// padded returns the features of sound that is padded to ChunkLength if it is shorter.
+func (e *FeatureExtractor) padded(a *Audio) (features []float32, err error) {
+	n := max(len(a.Samples), e.samples())
 	padded := make([]float32, n)
 	for i := copy(padded, a.Samples); i < n; i++ {
 		padded[i] = float32(e.options.PaddingValue)

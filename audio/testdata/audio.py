@@ -65,6 +65,11 @@ for i, settings in enumerate(SETTINGS):
             every=7 if i == 2 else 1,
         )
     )
+extractor = WhisperFeatureExtractor(chunk_length=1, feature_size=10)
+tensors["long"] = sound(25000, 8)
+tensors["features.long"] = extractor(
+    tensors["long"].numpy(), sampling_rate=16000, truncation=False, padding="longest", return_tensors="pt"
+).input_features[0]
 save_file(
     {k: v.contiguous() for k, v in tensors.items()},
     str(here / "audio.safetensors"),

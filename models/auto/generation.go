@@ -83,12 +83,13 @@ type Generation struct {
 	// IgnoreFile ignores generation_config.json, and what config.json says in its place.
 	IgnoreFile bool
 
-	vocabulary, padding int64   // of the model
-	start               int64   // first token of the decoder's texts, in an encoder-decoder model
-	begin               []int64 // tokens that follow it in every text, before the generated ones
-	detected            []int64 // tokens of languages, one of which is first in begin after it has been detected
-	single              bool    // only one text per prompt is possible
-	answerEnds          []int64 // tokens that end the text in addition to the file's, unless the caller sets EOSTokenIDs
+	vocabulary, padding int64       // of the model
+	start               int64       // first token of the decoder's texts, in an encoder-decoder model
+	begin               []int64     // tokens that follow it in every text, before the generated ones
+	times               *timeTokens // texts have times; nil: they have none
+	detected            []int64     // tokens of languages, one of which is first in begin after it has been detected
+	single              bool        // only one text per prompt is possible
+	answerEnds          []int64     // tokens that end the text besides the file's, unless the caller sets EOSTokenIDs
 	stops               *stopper
 	wrote               func(ids []int64, ended bool) // called with the tokens generated so far; may be nil
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // SpeechToTextModel writes down speech: AutoModelForSpeechSeq2Seq, and the pipeline
-// automatic-speech-recognition for speech of at most 30 seconds.
+// automatic-speech-recognition.
 type SpeechToTextModel struct{ *Model }
 
 var _ seq2seq.SpeechModel = (*SpeechToTextModel)(nil)
@@ -183,9 +183,10 @@ func (m *SpeechToTextModel) DecoderStartOf([]int64) int64 { return m.DecoderStar
 // EOSTokenIDs are the tokens that end a text: eos_token_id.
 func (m *SpeechToTextModel) EOSTokenIDs() []int64 { return slices.Clone(m.blueprint.EOSTokenIDs) }
 
-// Generate writes down speech of at most 30 seconds, without special tokens and times. The model is
-// in evaluation mode meanwhile. Several goroutines may call it at a time, but not while the model is
-// trained. If ctx ends, Generate returns the text so far and the context's cause.
+// Generate writes down speech of at most 30 seconds, without special tokens and times;
+// [SpeechToTextModel.Transcribe] takes longer speech. The model is in evaluation mode meanwhile.
+// Several goroutines may call it at a time, but not while the model is trained. If ctx ends, Generate
+// returns the text so far and the context's cause.
 func (m *SpeechToTextModel) Generate(ctx context.Context, a *audio.Audio, g Generation) (string, error) {
 	g.single = true
 	all, err := m.GenerateBatch(ctx, []*audio.Audio{a}, g)

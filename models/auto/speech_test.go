@@ -244,6 +244,55 @@ func others(n, but int64) (ids []int64) {
 	return ids
 }
 
+// TestLongSpeechIsWrittenDownInSegments checks the windows of a model that knows the tokens of times.
+func TestLongSpeechIsWrittenDownInSegments(t *testing.T) {
+	file := multilingual()
+	m, dir := heard(t, file)
+	long := tone(0, 0, 2000)
+	long.Samples = slices.Concat(long.Samples, tone(1, 0, 2000).Samples, tone(0, 3, 2000).Samples)
+	_, err := m.Generate(t.Context(), long, auto.Generation{})
+	require.ErrorContains(t, err, "the sound is 1.50 seconds long; want at most 1")
+	file["suppress_tokens"] = []int{1, 4, 5} // what follows 6 are times here, so that texts are of 2 and 3
+	writeGeneration(t, dir, file)
+	path := filepath.Join(dir, "long.wav")
+	writeTone(t, path, long)
+	segments, err := m.TranscribeFile(t.Context(), path, auto.Generation{})
+	require.NoError(t, err)
+	require.NotEmpty(t, segments)
+	for i, s := range segments {
+		assert.LessOrEqual(t, s.Start, s.End)
+		assert.True(t, i == 0 || s.Start >= segments[i-1].Start)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = m.Transcribe(ctx, long, auto.Generation{})
+	require.ErrorIs(t, err, context.Canceled)
+	_, err = m.Transcribe(t.Context(), long, auto.Generation{Stream: func(string) {}})
+	require.ErrorContains(t, err, "Transcribe returns segments")
+	_, err = m.TranscribeFeatures(t.Context(), inputs.Speech{Features: make([]float32, 17)}, auto.Generation{})
+	require.ErrorContains(t, err, "Features has 17 values; want frames of 16")
+	for want, change := range map[string]map[string]any{
+		"there is no no_timestamps_token_id":                        {"no_timestamps_token_id": nil},
+		"after which the vocabulary of":                             {"no_timestamps_token_id": 5000},
+		"max_initial_timestamp_index is -1; want at least 0":        {"max_initial_timestamp_index": -1},
+		"generation_config.json: no_speech_threshold is set, which": {"no_speech_threshold": 0.5},
+	} {
+		changed := multilingual()
+		for key, value := range change {
+			changed[key] = value
+		}
+		writeGeneration(t, dir, changed)
+		_, err := m.Transcribe(t.Context(), long, auto.Generation{})
+		require.ErrorContains(t, err, want)
+	}
+	m.FeatureExtractor = nil
+	_, err = m.Transcribe(t.Context(), long, auto.Generation{})
+	require.ErrorContains(t, err, "has no preprocessor_config.json")
+	m.Tokenizer = nil
+	_, err = m.Transcribe(t.Context(), long, auto.Generation{})
+	require.ErrorContains(t, err, "has no tokenizer")
+}
+
 // TestProcessorsOfWhisperLoad: WhisperProcessor of transformers 5 saves its extractor inside another
 // file.
 func TestProcessorsOfWhisperLoad(t *testing.T) {
@@ -280,7 +329,8 @@ func TestFilesOfSpeechThatCannotBeFollowedAreRefused(t *testing.T) {
 		g      auto.Generation
 		want   string
 	}{
-		{map[string]any{"return_timestamps": true}, auto.Generation{}, "return_timestamps is true, which is not supported"},
+		{map[string]any{"return_timestamps": true}, auto.Generation{},
+			"return_timestamps is true; want false, or SpeechToTextModel.Transcribe"},
 		{map[string]any{"no_speech_threshold": 0.6}, auto.Generation{}, "no_speech_threshold is set"},
 		{map[string]any{"is_multilingual": false}, auto.Generation{Language: "en"}, "the model knows only English"},
 		{nil, auto.Generation{Language: "klingon"}, `there is no language "klingon"; want a name or a code`},

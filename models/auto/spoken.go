@@ -201,9 +201,10 @@ type speechFile struct {
 	language, task    string
 	languages, tasks  map[string]int64
 	multilingual      *bool
+	timestamps        bool
 	noTimestamps      *int64
 	forced            [][]*int64 // pairs of a place, from 1, and a token; null: the language is detected
-	timestamps        bool
+	maxInitial        *int64     // how many times after 0.00 the first one is at most
 	noSpeechThreshold *float64
 }
 
@@ -212,11 +213,10 @@ func (f *generationFile) speech() (s speechFile, err error) {
 		{Key: speechTaskKey, Value: &s.task}, {Key: "lang_to_id", Value: &s.languages}, {Key: "task_to_id", Value: &s.tasks},
 		{Key: "is_multilingual", Value: &s.multilingual}, {Key: "no_timestamps_token_id", Value: &s.noTimestamps},
 		{Key: "forced_decoder_ids", Value: &s.forced}, {Key: "return_timestamps", Value: &s.timestamps},
+		{Key: "max_initial_timestamp_index", Value: &s.maxInitial},
 		{Key: "no_speech_threshold", Value: &s.noSpeechThreshold}})
 	switch {
 	case err != nil:
-	case s.timestamps:
-		err = errors.New("return_timestamps is true, which is not supported")
 	case s.noSpeechThreshold != nil:
 		err = errors.New("no_speech_threshold is set, which is not supported")
 	}
@@ -256,6 +256,9 @@ func (g Generation) speechBeginning(f *generationFile, m *Model) (Generation, er
 	if g.begin, err = s.beginning(); err != nil {
 		return g, fmt.Errorf("auto: %s: %w", f.name, err)
 	}
+	if g, err = g.withTimes(s, m); err != nil {
+		return g, fmt.Errorf("auto: %s: %w (Generation.IgnoreFile leaves it out)", f.name, err)
+	}
 	if len(g.begin) > 0 && g.begin[0] == unknownLanguage {
 		g.detected = slices.Sorted(maps.Values(s.languages))
 	}
@@ -269,6 +272,31 @@ func (g Generation) speechBeginning(f *generationFile, m *Model) (Generation, er
 		f.MaxLength = new(*f.MaxLength + min(1+len(g.begin), int(m.Limits().MaxLength)/2-1))
 	}
 	f.Sample = false
+	return g, nil
+}
+
+// withTimes makes texts have times, or none, if g.times says so.
+func (g Generation) withTimes(s speechFile, m *Model) (Generation, error) {
+	id, n := s.noTimestamps, len(g.begin)
+	switch {
+	case g.times == nil && s.timestamps:
+		return g, errors.New("return_timestamps is true; want false, or SpeechToTextModel.Transcribe, which writes times")
+	case g.times == nil && (id == nil || n > 0 && g.begin[n-1] == *id):
+	case g.times == nil:
+		g.begin = append(g.begin, *id)
+	case id == nil:
+		return g, errors.New("there is no no_timestamps_token_id, after which the tokens of times come")
+	case *id < 0 || *id+1 >= m.Limits().VocabSize:
+		return g, fmt.Errorf("no_timestamps_token_id is %d, after which the vocabulary of %d has no tokens of times", *id,
+			m.Limits().VocabSize)
+	case s.maxInitial != nil && *s.maxInitial < 0:
+		return g, fmt.Errorf("max_initial_timestamp_index is %d; want at least 0", *s.maxInitial)
+	default:
+		g.times = &timeTokens{*id + 1, s.maxInitial}
+		if n > 0 && g.begin[n-1] == *id {
+			g.begin = g.begin[:n-1]
+		}
+	}
 	return g, nil
 }
 
@@ -339,9 +367,6 @@ func (s speechFile) beginning() (begin []int64, err error) {
 	}
 	if err != nil {
 		return nil, err
-	}
-	if id := s.noTimestamps; id != nil && (len(begin) == 0 || begin[len(begin)-1] != *id) {
-		begin = append(begin, *id)
 	}
 	if s.languages == nil { // without languages, none is detected
 		begin = slices.DeleteFunc(begin, func(id int64) bool { return id == unknownLanguage })

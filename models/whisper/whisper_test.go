@@ -61,6 +61,14 @@ type recorded struct {
 		Settings map[string]any // of generate
 		Rows     [][]int64      // padded after their end
 	}
+	Segments []struct {
+		Long              bool
+		Content, Settings map[string]any
+		Segments          []struct {
+			Start, End float64
+			IDs        []int64
+		}
+	}
 }
 
 // end is the token that ends a text.
@@ -220,6 +228,32 @@ func TestRunsHaveTransformersBits(t *testing.T) {
 				})
 				sameTexts(t, again, file, f.Settings, f.Rows)
 			}
+			for i, c := range r.Segments {
+				again := open(t, withGeneration(t, r.Config, c.Content), auto.Options{})
+				nn.SetTraining(again, false)
+				torch.NoGrad(func() {
+					for k, s := range nn.StateDict(again) {
+						s.Tensor.Copy_(trained[k].Tensor)
+					}
+				})
+				features := file.Tensor("features").Select(0, 0)
+				if c.Long {
+					features = file.Tensor("long").Select(0, 0)
+				}
+				torch.ManualSeed(3)
+				got, err := again.TranscribeFeatures(t.Context(), inputs.Speech{Features: torch.Values[float32](features)},
+					generation(t, c.Settings))
+				require.NoError(t, err)
+				if !testenv.SameBits() {
+					continue
+				}
+				require.Len(t, got, len(c.Segments), "%d: %v", i, c.Settings)
+				for k, s := range c.Segments {
+					assert.Equal(t, s.IDs, got[k].IDs, "%d: %v", i, c.Settings)
+					assert.InDelta(t, s.Start, got[k].Start.Seconds(), 1e-9)
+					assert.InDelta(t, s.End, got[k].End.Seconds(), 1e-9)
+				}
+			}
 		})
 	}
 }
@@ -247,6 +281,31 @@ func withGeneration(t *testing.T, config, generation map[string]any) string {
 
 // sameTexts compares what a model writes about the first four samples, given settings of generate.
 func sameTexts(t *testing.T, m *auto.SpeechToTextModel, file *golden.File, settings map[string]any, want [][]int64) {
+	t.Helper()
+	g := generation(t, settings)
+	var speech []inputs.Speech
+	for _, s := range samplesOf(file)[:4] {
+		speech = append(speech, s.Speech)
+	}
+	torch.ManualSeed(3)
+	got, err := m.GenerateIDs(t.Context(), speech, g)
+	require.NoError(t, err)
+	require.Len(t, got, len(want))
+	ended := func(ids []int64) []int64 { // transformers leaves the token out that ends a text
+		if at := slices.Index(ids, end); at >= 0 {
+			ids = ids[:at]
+		}
+		return ids
+	}
+	for i, ids := range want {
+		if testenv.SameBits() {
+			assert.Equal(t, ended(ids), ended(got[i]), "text %d, %v", i, settings)
+		}
+	}
+}
+
+// generation returns settings of generate.
+func generation(t *testing.T, settings map[string]any) auto.Generation {
 	t.Helper()
 	g := auto.Generation{Sample: settings["temperature"] != nil}
 	for key, value := range settings {
@@ -279,25 +338,7 @@ func sameTexts(t *testing.T, m *auto.SpeechToTextModel, file *golden.File, setti
 			t.Fatalf("there is no setting %s", key)
 		}
 	}
-	var speech []inputs.Speech
-	for _, s := range samplesOf(file)[:4] {
-		speech = append(speech, s.Speech)
-	}
-	torch.ManualSeed(3)
-	got, err := m.GenerateIDs(t.Context(), speech, g)
-	require.NoError(t, err)
-	require.Len(t, got, len(want))
-	ended := func(ids []int64) []int64 { // transformers leaves the token out that ends a text
-		if at := slices.Index(ids, end); at >= 0 {
-			ids = ids[:at]
-		}
-		return ids
-	}
-	for i, ids := range want {
-		if testenv.SameBits() {
-			assert.Equal(t, ended(ids), ended(got[i]), "text %d, %v", i, settings)
-		}
-	}
+	return g
 }
 
 // TestAdaptersHavePeftsBits compares a pass with updates of query and value of the encoder and the

@@ -92,11 +92,22 @@ FILES = [  # generation_config.json and settings of generate
     (dict(SPEECH, is_multilingual=False, lang_to_id=None, task_to_id=None, suppress_tokens=[]), {}),
     (dict(decoder_start_token_id=START, pad_token_id=END, eos_token_id=END, begin_suppress_tokens=None), {}),
 ]
+TIMES = dict(FORCED, no_timestamps_token_id=49, max_initial_timestamp_index=3)
+SEGMENTS = [  # whether the speech is long, generation_config.json and settings of generate
+    (False, TIMES, {}),
+    (False, TIMES, dict(language="de", num_beams=2)),
+    (True, TIMES, {}),
+    (True, TIMES, dict(task="translate")),
+    (True, TIMES, dict(num_beams=3, language="en")),
+    (True, TIMES, dict(temperature=1.0, language="en")),
+    (True, dict(TIMES, max_initial_timestamp_index=None, suppress_tokens=list(range(0, 40, 2))), dict(language="fr")),
+]
 out = {"models": []}
 targets = ragged(48, 2)
 tensors.clear()
 tensors.update({f"target.{i}": t for i, t in enumerate(targets)})
 tensors["features"] = torch.randn(48, BINS, 2 * POSITIONS, generator=torch.Generator().manual_seed(5))
+tensors["long"] = torch.randn(1, BINS, 50, generator=torch.Generator().manual_seed(6))
 samples = [dict(input_features=f, labels=t) for f, t in zip(tensors["features"], targets)]
 
 
@@ -247,6 +258,26 @@ for label, settings in MODELS.items():
             torch.manual_seed(3)
             rows = model.generate(batch["input_features"], **chosen)
             entry["files"].append(dict(content=content, settings=chosen, rows=rows.tolist()))
+    entry["segments"] = []
+    for long, content, chosen in SEGMENTS:
+        content = {k: v for k, v in content.items() if v is not None}
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            (folder / "generation_config.json").write_text(json.dumps(content))
+            model.generation_config = GenerationConfig.from_pretrained(folder)
+            torch.manual_seed(3)
+            given = tensors["long"] if long else batch["input_features"][:1]
+            found = model.generate(given, return_timestamps=True, return_segments=True, **chosen)["segments"][0]
+            entry["segments"].append(
+                dict(
+                    long=long,
+                    content=content,
+                    settings=chosen,
+                    segments=[
+                        dict(start=float(s["start"]), end=float(s["end"]), ids=s["tokens"].tolist()) for s in found
+                    ],
+                )
+            )
     out["models"].append(entry)
 
 causal.write(str(here / "whisper"), out)
