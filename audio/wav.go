@@ -172,6 +172,9 @@ func (d *wav) readSamples(size uint32) (samples []float32, err error) {
 		for at := 0; at < len(block); at += width {
 			sum += d.number(block[at:])
 		}
+		if wide := float64(sum); math.IsNaN(wide) || math.IsInf(wide, 0) {
+			return nil, fmt.Errorf("sample %d is %g; want numbers", len(samples), sum)
+		}
 		samples = append(samples, sum/float32(d.channels))
 	}
 	return samples, nil

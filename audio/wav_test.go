@@ -90,6 +90,8 @@ func TestDamagedFilesAreRefused(t *testing.T) {
 		"block_align is 3; want 2": riff(chunk("fmt ", uint16(1), uint16(1), uint32(8000), uint32(0), uint16(3),
 			uint16(16))),
 		"the data chunk has 6 bytes, which is no multiple of 4": riff(format(1, 2, 16), chunk("data", []int16{1, 2, 3})),
+		"sample 1 is NaN; want numbers": riff(format(3, 1, 32), chunk("data",
+			[]float32{1, float32(math.NaN())})),
 		"the file ends early": whole[:len(whole)-1],
 	} {
 		_, err := audio.DecodeWAV(bytes.NewReader(file))

@@ -31,7 +31,7 @@ var _ classify.ImageModel = (*ImageClassifier)(nil)
 // ImageClassification loads a model from a folder or the Hub.
 func ImageClassification(ctx context.Context, model string, o Options) (*ImageClassifier, error) {
 	if o.Quantize != nil {
-		return nil, errQuantizedImages
+		return nil, errOnlyTextsQuantized
 	}
 	m, err := load(ctx, model, imageClassification, o)
 	if err != nil {
@@ -40,7 +40,7 @@ func ImageClassification(ctx context.Context, model string, o Options) (*ImageCl
 	return &ImageClassifier{m}, nil
 }
 
-var errQuantizedImages = errors.New(
+var errOnlyTextsQuantized = errors.New(
 	"auto: Options.Quantize is set; want nil: weights in four bits are for models of texts")
 
 // NewImageClassification makes a model with random weights, in training mode: from_config. The

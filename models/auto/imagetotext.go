@@ -25,7 +25,7 @@ var _ seq2seq.ImageModel = (*ImageToTextModel)(nil)
 // ImageToText loads a model from a folder or the Hub: a TrOCR.
 func ImageToText(ctx context.Context, model string, o Options) (*ImageToTextModel, error) {
 	if o.Quantize != nil {
-		return nil, errQuantizedImages
+		return nil, errOnlyTextsQuantized
 	}
 	m, err := load(ctx, model, imageToText, o)
 	if err != nil {

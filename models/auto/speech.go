@@ -29,7 +29,7 @@ var _ seq2seq.SpeechModel = (*SpeechToTextModel)(nil)
 // around the tokens of a text those of the language and task that tokenizer_config.json names.
 func SpeechToText(ctx context.Context, model string, o Options) (*SpeechToTextModel, error) {
 	if o.Quantize != nil {
-		return nil, errQuantizedImages
+		return nil, errOnlyTextsQuantized
 	}
 	m, err := load(ctx, model, speechToText, o)
 	if err != nil {
@@ -158,7 +158,7 @@ func (m *Model) errNoFeatureExtractor() error {
 func ofSpeech[T any](path string, f func(a *audio.Audio) (T, error)) (made T, err error) {
 	a, err := audio.Open(path)
 	if err != nil {
-		return made, fmt.Errorf("auto: %w", err)
+		return made, err
 	}
 	if made, err = f(a); err != nil {
 		return made, fmt.Errorf("%w (%s)", err, path)

@@ -360,6 +360,9 @@ func TestFilesOfSpeechThatCannotBeFollowedAreRefused(t *testing.T) {
 	require.ErrorContains(t, m.SetLanguage("klingon", ""), `there is no language "klingon"`)
 	require.ErrorContains(t, m.SetLanguage("french", ""), "lang_to_id has no language")
 	require.ErrorContains(t, m.SetLanguage("english", "sing"), `the task is "sing"`)
+	writeGeneration(t, dir, map[string]any{"is_multilingual": false})
+	require.ErrorContains(t, m.SetLanguage("english", ""), "the model knows only English")
+	require.NoError(t, m.SetLanguage("", ""), "what it is anyway")
 }
 
 // TestListenersRefuseWhatTheyCannotDo checks the errors of programs' mistakes.

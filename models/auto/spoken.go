@@ -49,9 +49,9 @@ const (
 // SetLanguage says which language is spoken, such as "german" or "de", and whether texts are in that
 // language ("transcribe") or in English ("translate"): set_prefix_tokens of WhisperTokenizer, and
 // language and task of generation_config.json. From then on, the labels of texts begin with the
-// tokens of both, and so do generated texts, unless [Generation] says otherwise. The folders that
-// the model is saved to say the same. Models that know only English have no languages. Do not call
-// it while the model is used.
+// tokens of both, and so do generated texts, unless [Generation] says otherwise. Empty means none, and
+// that the language is detected. The folders that the model is saved to say the same. Models that know
+// only English have no languages. Do not call it while the model is used.
 func (m *SpeechToTextModel) SetLanguage(language, task string) error {
 	fail := func(err error) error { return fmt.Errorf("auto: SetLanguage: %w", err) }
 	if m.Tokenizer == nil {
@@ -67,7 +67,9 @@ func (m *SpeechToTextModel) SetLanguage(language, task string) error {
 	}
 	s := m.speech
 	s.Language, s.Task, s.chosen = language, task, true
-	if _, found := f.all["lang_to_id"]; found {
+	_, languages := f.all["lang_to_id"]
+	_, multilingual := f.all["is_multilingual"]
+	if languages || multilingual { // otherwise only the tokenizer knows
 		if _, err := (Generation{Language: language, Task: task}).speechBeginning(&f, m.Model); err != nil {
 			return err
 		}
@@ -176,16 +178,20 @@ func errTask(task string) error {
 	return fmt.Errorf("the task is %q; want %q or %q", task, transcribe, translate)
 }
 
-// fields are the settings of generation_config.json that say what SetLanguage has said; there may be
-// none.
-func (s *spoken) fields() (list []pretrained.Field) {
-	if s.chosen && s.Language != "" {
-		list = append(list, pretrained.Field{Key: speechLanguageKey, Value: &s.Language})
+// fields are the settings of files that say what SetLanguage has said; nil: it has not been called.
+func (s *spoken) fields() []pretrained.Field {
+	if !s.chosen {
+		return nil
 	}
-	if s.chosen && s.Task != "" {
-		list = append(list, pretrained.Field{Key: speechTaskKey, Value: &s.Task})
+	orNull := func(s string) any {
+		value := &s
+		if s == "" {
+			value = nil
+		}
+		return &value
 	}
-	return list
+	return []pretrained.Field{{Key: speechLanguageKey, Value: orNull(s.Language)},
+		{Key: speechTaskKey, Value: orNull(s.Task)}}
 }
 
 // writeSpeechLanguage changes the tokenizer's files in dir to the language of SetLanguage.

@@ -20,8 +20,10 @@ type SpeechModel interface {
 // SpeechSample is speech and its target text.
 type SpeechSample struct {
 	inputs.Speech
-	Labels []int64 // the target, with its end token, but without the token that begins every text; see [ImageSample]
-	Target string  // the target as text, for metrics
+	// Labels is the target, with its end token, but without the token that begins every text;
+	// [inputs.IgnoreIndex] where a token is not learned.
+	Labels []int64
+	Target string // the target as text, for metrics
 }
 
 // SpeechBatch is some speech, and its target texts.
