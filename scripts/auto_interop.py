@@ -497,7 +497,7 @@ def adapter(program, model, head, folder, inputs, picture=None, processor=None):
 
 
 def whole_processor(processor, head):
-    """A TrOCRProcessor or WhisperProcessor, which transformers 5 saves in other files than an image processor alone"""
+    """An image processor, or a TrOCRProcessor or WhisperProcessor, which transformers 5 saves in other files"""
     if head == "ImageTextToText":
         words = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "i", "n", "P", "Ġ", "in", "Ġin", "ĠP"]
         kind, tokenizer = transformers.TrOCRProcessor, transformers.RobertaTokenizerFast

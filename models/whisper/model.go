@@ -24,8 +24,7 @@ func newModel(c Config, b transformer.Builder) *Model {
 	return &Model{Encoder: newEncoder(c, b), Decoder: newDecoder(c, b)}
 }
 
-// layer describes the layers of the encoder, or with heads and a size of their own those of the
-// decoder.
+// layer describes layers with a number of heads and a size of the feed-forward part.
 func (c Config) layer(heads, ffn int64) bart.LayerOptions {
 	activation, _ := transformer.ActivationByName(c.ActivationFunction)
 	return bart.LayerOptions{HiddenSize: c.HiddenSize, Heads: heads, FFNDim: ffn, Activation: activation,
