@@ -5,11 +5,13 @@
 
 transformers saves a model. Go loads it, computes logits and saves it. transformers' Auto class loads what Go saved. The
 models: eight encoders with four heads each, GPT-2 and every type of models/llama with two, T5, mT5, BART, mBART, ViT,
-DeiT, DINOv2, ResNet, both versions of ConvNeXt, CLIP with and without a classifier, and TrOCR with a ViT and a DeiT.
+DeiT, DINOv2, ResNet, both versions of ConvNeXt, CLIP with and without a classifier, TrOCR with a ViT and a DeiT, and
+Whisper.
 Weights are read from model.safetensors, its shards, pytorch_model.bin and its shards.
 
 All models but ResNet make the same way with an adapter of peft on all linear layers below the head. Image models have
-an image processor, whose numbers are compared as well. A TrOCR has a TrOCRProcessor, with a tokenizer. A folder that
+an image processor, whose numbers are compared as well. A TrOCR has a TrOCRProcessor, with a tokenizer, and a Whisper
+has a WhisperProcessor and hears a WAV file. A folder that
 has tokenizer.json alone must come back with a tokenizer that gives the same ids.
 
 Run it from the root of the repository, with the packages of scripts/golden/requirements.txt. The Go side finds
@@ -19,10 +21,10 @@ libtorch as always (GOTRAINER_LIB).
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
+import wave
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "golden"))
 import pins  # noqa: E402, F401
@@ -290,6 +292,33 @@ for seen, settings in {
         )
     )
 
+KINDS.append(
+    (
+        transformers.WhisperConfig(
+            vocab_size=300,
+            num_mel_bins=16,
+            d_model=48,
+            encoder_layers=2,
+            decoder_layers=3,
+            encoder_attention_heads=4,
+            decoder_attention_heads=2,
+            encoder_ffn_dim=96,
+            decoder_ffn_dim=64,
+            max_source_positions=50,
+            max_target_positions=40,
+            pad_token_id=0,
+            bos_token_id=0,
+            eos_token_id=0,
+            decoder_start_token_id=1,
+            suppress_tokens=[7, 8],
+            begin_suppress_tokens=[9, 0],
+            decoder_layerdrop=0.1,
+        ),
+        transformers.WhisperForConditionalGeneration,
+        "SpeechSeq2Seq",
+    )
+)
+
 
 def image_processor(config):
     """that of a model, whose pictures are cut out of larger ones"""
@@ -313,6 +342,8 @@ def image_processor(config):
 
 
 def logits_of(model, ids, mask, pixels=None):
+    if model.config.model_type == "whisper":
+        return model(input_features=pixels, decoder_input_ids=ids[:1, :5]).logits
     if hasattr(model, "text_projection"):
         return model(input_ids=ids, attention_mask=mask, pixel_values=pixels).logits_per_text
     if pixels is not None:
@@ -411,6 +442,7 @@ TASKS = {
     "ImageClassification": None,
     "ZeroShotImageClassification": None,
     "ImageTextToText": None,
+    "SpeechSeq2Seq": None,
 }
 
 
@@ -425,7 +457,7 @@ def adapter(program, model, head, folder, inputs, picture=None, processor=None):
         for n, m in model.named_modules()
         if isinstance(m, (torch.nn.Linear, transformers.pytorch_utils.Conv1D))
         and n.startswith((model.base_model_prefix + ".", "encoder.", "decoder.", "text_model.", "vision_model."))
-        and not n.endswith("output_projection")
+        and not n.endswith(("output_projection", "proj_out"))
     ]
     adapted = peft.get_peft_model(
         cls.from_pretrained(base),
@@ -441,9 +473,8 @@ def adapter(program, model, head, folder, inputs, picture=None, processor=None):
     adapted.save_pretrained(there)
     pixels = None
     if processor:
-        (trocr_processor(processor) if head == "ImageTextToText" else processor).save_pretrained(there)
-        picture.save(there / "picture.png")
-        pixels = processor(picture, return_tensors="pt").pixel_values
+        whole_processor(processor, head).save_pretrained(there)
+        pixels = numbers(processor, head, picture, there)
     save_file(inputs, there / "inputs.safetensors")
     subprocess.run([program, head, there, back], check=True, stderr=subprocess.DEVNULL)
     again = peft.PeftModel.from_pretrained(cls.from_pretrained(base), back).eval()
@@ -465,22 +496,48 @@ def adapter(program, model, head, folder, inputs, picture=None, processor=None):
     ]
 
 
-def trocr_processor(processor):
-    """A TrOCRProcessor, which transformers 5 saves in other files than an image processor alone"""
-    words = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "i", "n", "P", "Ġ", "in", "Ġin", "ĠP"]
-    return transformers.TrOCRProcessor(
-        processor,
-        transformers.RobertaTokenizerFast(
-            vocab={w: i for i, w in enumerate(words)}, merges=[("i", "n"), ("Ġ", "in"), ("Ġ", "P")]
-        ),
-    )
+def whole_processor(processor, head):
+    """An image processor, or a TrOCRProcessor or WhisperProcessor, which transformers 5 saves in other files"""
+    if head == "ImageTextToText":
+        words = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "i", "n", "P", "Ġ", "in", "Ġin", "ĠP"]
+        kind, tokenizer = transformers.TrOCRProcessor, transformers.RobertaTokenizerFast
+        settings = {}
+    elif head == "SpeechSeq2Seq":
+        words = ["<|endoftext|>", "<|startoftranscript|>", "<|en|>", "<|zh|>", "<|transcribe|>", "<|notimestamps|>"]
+        words += ["<|translate|>", "i", "n", "P", "Ġ", "in", "Ġin", "ĠP"]
+        kind, tokenizer = transformers.WhisperProcessor, transformers.WhisperTokenizerFast
+        settings = dict(language="zh", task="transcribe")
+    else:
+        return processor
+    vocab, merges = {w: i for i, w in enumerate(words)}, [("i", "n"), ("Ġ", "in"), ("Ġ", "P")]
+    made = tokenizer(vocab=vocab, merges=merges, **settings)
+    if head == "SpeechSeq2Seq":
+        made.add_special_tokens({"additional_special_tokens": words[1:7]})
+    return kind(processor, made)
 
 
 def same_processor(processor, folder, picture):
-    """whether transformers makes of a picture and its text what it made before"""
-    again = transformers.TrOCRProcessor.from_pretrained(folder)
-    want, got = (p(picture, text="in Pin", return_tensors="pt") for p in (processor, again))
-    return all(torch.equal(want[k], got[k]) for k in ("pixel_values", "labels"))
+    """whether transformers makes of a picture or sound and its text what it made before"""
+    again = type(processor).from_pretrained(folder)
+    want, got = (p(picture, text="in Pin", return_tensors="pt", **rate(p)) for p in (processor, again))
+    return want.keys() == got.keys() and all(torch.equal(want[k], got[k]) for k in want)
+
+
+def rate(processor):
+    """What a processor of sound wants to know of it"""
+    extractor = getattr(processor, "feature_extractor", processor)
+    return {"sampling_rate": extractor.sampling_rate} if hasattr(extractor, "sampling_rate") else {}
+
+
+def numbers(processor, head, picture, folder):
+    """What a model takes of a picture or sound, which is written into a folder"""
+    if head != "SpeechSeq2Seq":
+        picture.save(folder / "picture.png")
+        return processor(picture, return_tensors="pt").pixel_values
+    with wave.open(str(folder / "speech.wav"), "wb") as f:
+        f.setparams((1, 2, processor.sampling_rate, 0, "NONE", ""))
+        f.writeframes((picture * 32768).astype("<i2").tobytes())
+    return processor(picture, return_tensors="pt", **rate(processor)).input_features
 
 
 def all_settings(config):
@@ -518,9 +575,14 @@ def main():
             torch.manual_seed(3)
             model = kind(config).eval()
             pixels = processor = None
+            seen = picture
             if head.endswith(("ImageClassification", "ImageTextToText")):
                 processor = image_processor(config)
-                pixels = processor(picture, return_tensors="pt").pixel_values
+            if head == "SpeechSeq2Seq":
+                processor = transformers.WhisperFeatureExtractor(feature_size=config.num_mel_bins, chunk_length=1)
+                seen = torch.randint(-9000, 9000, (12345,), generator=g).to(torch.float32).numpy() / 32768
+            if processor:
+                pixels = numbers(processor, head, seen, scratch)
             if (
                 getattr(config, "scale_decoder_outputs", True) is False
             ):  # T5 1.1, whose files have an output layer of its own
@@ -541,10 +603,10 @@ def main():
                 tokenized = encoder in ("Bert", "DistilBert", "Roberta", "Bart") and layout == "safetensors"
                 if tokenized:
                     write_tokenizer(encoder, there)
-                reads = trocr_processor(processor) if head == "ImageTextToText" else None
+                reads = whole_processor(processor, head) if head in ("ImageTextToText", "SpeechSeq2Seq") else None
                 if processor:
                     (reads or processor).save_pretrained(there)
-                    shutil.copy(scratch / "picture.png", there)
+                    numbers(processor, head, seen, there)
                 if reads or head != "ImageClassification":
                     save_file({"ids": ids, "mask": mask}, there / "inputs.safetensors")
                 subprocess.run([program, head, there, back], check=True, stderr=subprocess.DEVNULL)
@@ -567,7 +629,7 @@ def main():
                         "labels": again.config.id2label != config.id2label,
                         "image processor": processor
                         and type(processor).from_pretrained(back).to_dict() != processor.to_dict(),
-                        "processor": reads and not same_processor(reads, back, picture),
+                        "processor": reads and not same_processor(reads, back, seen),
                         "tokenizer": tokenized and not same_tokens(model, back),
                         "names": any(info[k] for k in ("missing_keys", "unexpected_keys", "mismatched_keys")),
                         "settings": any(all_settings(again.config)[k] != v for k, v in all_settings(config).items()),
@@ -584,7 +646,7 @@ def main():
                         head,
                         scratch / f"{title}, adapter",
                         {"ids": ids, "mask": mask},
-                        picture,
+                        seen,
                         processor,
                     ),
                 )

@@ -101,14 +101,15 @@ var allowed = []struct{ folder, imports string }{
 		"trainer/semantics trainer/callback " +
 		"torch nn/... optim optim/lr amp data dist dist/ddp safetensors safetensors/pickle " +
 		"internal/tensorio"},
+	{"audio", "torch internal/regularfile"},
 	{"trainer/engine", "run trainer trainer/semantics data metrics torch torch/cuda nn/... optim optim/lr amp dist " +
 		"dist/ddp dist/shard checkpoint checkpoint/sharded safetensors internal/pyfloat internal/tensorio " +
 		"internal/torchsave"},
 	{"trainer/arguments", "run trainer trainer/callback trainer/engine trainer/semantics hub data accelerate amp " +
 		"dist/ddp dist/launch dist/shard torch optim optim/lr internal/optional internal/pyfloat"},
-	{"models/...", "models/... nn/... trainer trainer/engine trainer/semantics data/... text/... vision/... metrics " +
-		"torch torch/cuda safetensors safetensors/pickle internal/regularfile internal/specialtoken internal/tensorio " +
-		"internal/optional optim hub"},
+	{"models/...", "models/... nn/... trainer trainer/engine trainer/semantics data/... text/... vision/... audio " +
+		"metrics torch torch/cuda safetensors safetensors/pickle internal/regularfile internal/specialtoken " +
+		"internal/tensorio internal/optional optim hub"},
 	{"compat/hezar/repository", "internal/torchsave compat/hezar/omegaconf compat/hezar/internal/configfile " +
 		"compat/hezar/preprocessors compat/hezar/datasets data hub models/... nn/... text/... torch"},
 	{"compat/hezar", "internal/torchsave internal/pyfloat compat/hezar/omegaconf " +

@@ -45,7 +45,8 @@ func NewCausalLM(c Config, t *text.Tokenizer) (*CausalLanguageModel, error) {
 // newLanguageModel makes a model with random weights for a task.
 func newLanguageModel(c Config, t *text.Tokenizer, of task) (m *Model, err error) {
 	p, err := c.Blueprint()
-	if err == nil && (p.LanguageModel == "" || p.Pair != (of.class == seq2seqLM.class) || p.Images.Channels > 0) {
+	if err == nil && (p.LanguageModel == "" || p.Pair != (of.class == seq2seqLM.class) || p.Images.Channels > 0 ||
+		p.Speech.Bins > 0) {
 		err = fmt.Errorf("a %s is not for %s", cmp.Or(p.LanguageModel, p.Class), of.class)
 	}
 	if err == nil {

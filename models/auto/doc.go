@@ -1,9 +1,9 @@
-// Package auto loads a model for a task, with any encoder or decoder, its tokenizer or image
-// processor, and its labels. It is these classes of transformers 5.17, tensor by tensor and bit by
+// Package auto loads a model for a task, with any encoder or decoder, its tokenizer, image processor
+// or feature extractor, and its labels. It is these classes of transformers 5.17, tensor by tensor and bit by
 // bit: AutoModelForSequenceClassification, AutoModelForTokenClassification,
 // AutoModelForQuestionAnswering, AutoModelForMaskedLM, AutoModelForCausalLM, AutoModelForSeq2SeqLM,
-// AutoModelForImageClassification, AutoModelForZeroShotImageClassification and, for TrOCR,
-// AutoModelForImageTextToText.
+// AutoModelForImageClassification, AutoModelForZeroShotImageClassification, AutoModelForSpeechSeq2Seq
+// and, for TrOCR, AutoModelForImageTextToText.
 //
 //	ner, err := auto.TokenClassification(ctx, "dslim/bert-base-NER", auto.Options{}) // a folder or a name on the Hub
 //	step, err := engine.New(ner.Task(), engine.Options{})
@@ -19,7 +19,8 @@
 //   - images ([ImageClassification]): vit, deit, dinov2, dinov2_with_registers, resnet, convnext,
 //     convnextv2 and clip;
 //   - images and texts ([ZeroShotImageClassification]): clip;
-//   - text in images ([ImageToText]): vision-encoder-decoder of a vit or deit and a trocr.
+//   - text in images ([ImageToText]): vision-encoder-decoder of a vit or deit and a trocr;
+//   - speech ([SpeechToText]): whisper.
 //
 // An unsupported setting that would change the results is refused by name. A missing part of the
 // encoder is an error. A head that the files do not have is drawn as transformers draws it.
@@ -30,7 +31,8 @@
 // mode.
 //
 // transformers loads what Save writes, and every checkpoint of a run: config.json with the class
-// and the labels, the weights, and the files of the tokenizer, chat template and image processor.
+// and the labels, the weights, and the files of the tokenizer, chat template, image processor
+// and feature extractor.
 //
 // [Encoder] is AutoModel, an encoder without a head; package sentence uses it to make embeddings of
 // texts. [CrossEncoder] loads the classifiers of package crossencoder, which scores pairs of texts.

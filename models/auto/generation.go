@@ -65,6 +65,13 @@ type Generation struct {
 	// file has one. In a decoder it follows a prompt of a single token.
 	ForcedBOSTokenID *int64
 
+	// Language is the language of speech, and Task says whether it is written down in that language,
+	// "transcribe", or in English, "translate". They are only for [SpeechToTextModel], and need a
+	// generation_config.json that has the languages (lang_to_id). Language is "german", "de" or
+	// "<|de|>". Empty: those of the file, or of [SpeechToTextModel.SetLanguage]; without any, the
+	// language is detected for each input, and the task is "transcribe".
+	Language, Task string
+
 	// StopStrings end the text with the token that completes one of them; the whole token is part
 	// of the text. They may begin in the prompt. They need Model.Tokenizer.
 	StopStrings []string
@@ -76,10 +83,13 @@ type Generation struct {
 	// IgnoreFile ignores generation_config.json, and what config.json says in its place.
 	IgnoreFile bool
 
-	vocabulary, padding int64   // of the model
-	start               int64   // first token of the decoder's texts, in an encoder-decoder model
-	single              bool    // only one text per prompt is possible
-	answerEnds          []int64 // tokens that end the text in addition to the file's, unless the caller sets EOSTokenIDs
+	vocabulary, padding int64       // of the model
+	start               int64       // first token of the decoder's texts, in an encoder-decoder model
+	begin               []int64     // tokens that follow it in every text, before the generated ones
+	times               *timeTokens // texts have times; nil: they have none
+	detected            []int64     // tokens of languages, one of which is first in begin after it has been detected
+	single              bool        // only one text per prompt is possible
+	answerEnds          []int64     // tokens that end the text besides the file's, unless the caller sets EOSTokenIDs
 	stops               *stopper
 	wrote               func(ids []int64, ended bool) // called with the tokens generated so far; may be nil
 }
@@ -161,7 +171,7 @@ func (g Generation) resolved(f generationFile, m *Model, prompt int) (_ Generati
 		return g, fmt.Errorf("auto: decoder_start_token_id is %d, or bos_token_id in its place; want an id of the "+
 			"vocabulary of %d", g.start, g.vocabulary)
 	}
-	if err := g.check(); err != nil {
+	if err := cmp.Or(g.check(), g.checkSpeech(m)); err != nil {
 		return g, err
 	}
 	if g.Stream != nil {
@@ -177,9 +187,10 @@ func (m *Model) newTokens(n int) int {
 	switch {
 	case !m.blueprint.Pair:
 		return cmp.Or(n, 20)
-	case n == 0 && !m.task.images:
+	case n == 0 && !m.task.images && !m.task.speech:
 		// transformers limits its default, and only this, to the max_position_embeddings of
-		// config.json, and counts the token that a text starts with. A TrOCR's are in the decoder.
+		// config.json, and counts the token that a text starts with. A TrOCR's are in the decoder, and
+		// Whisper has other names.
 		return int(min(20, max(1, room-1)))
 	}
 	return int(min(int64(cmp.Or(n, 20)), room))

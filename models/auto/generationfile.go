@@ -80,7 +80,8 @@ type generationFile struct {
 	ForceBOS            bool          `json:"force_bos_token_to_be_generated"` // its older name, only in config.json
 	DecoderStart        *int64        `json:"decoder_start_token_id"`
 
-	name string // of the file
+	name string                     // of the file
+	all  map[string]json.RawMessage // all of its settings
 }
 
 // without lists unsupported settings that would change the generated tokens, with the values for
@@ -148,6 +149,7 @@ func (f *generationFile) decode(text []byte) error {
 	if err := json.Unmarshal(text, &all); err != nil {
 		return err
 	}
+	f.all = all
 	for key, same := range without {
 		if raw, found := all[key]; found && string(raw) != "null" && !slices.Contains(same, string(raw)) {
 			return fmt.Errorf("%s is %s, which is not supported", key, raw)

@@ -31,7 +31,7 @@ var _ classify.ImageModel = (*ImageClassifier)(nil)
 // ImageClassification loads a model from a folder or the Hub.
 func ImageClassification(ctx context.Context, model string, o Options) (*ImageClassifier, error) {
 	if o.Quantize != nil {
-		return nil, errQuantizedImages
+		return nil, errOnlyTextsQuantized
 	}
 	m, err := load(ctx, model, imageClassification, o)
 	if err != nil {
@@ -40,7 +40,7 @@ func ImageClassification(ctx context.Context, model string, o Options) (*ImageCl
 	return &ImageClassifier{m}, nil
 }
 
-var errQuantizedImages = errors.New(
+var errOnlyTextsQuantized = errors.New(
 	"auto: Options.Quantize is set; want nil: weights in four bits are for models of texts")
 
 // NewImageClassification makes a model with random weights, in training mode: from_config. The
@@ -197,17 +197,18 @@ func (m *ImageClassifier) predict(s classify.ImageSample) (classes []Class, err 
 // maxProcessorConfig is a size limit far above that of any preprocessor_config.json.
 const maxProcessorConfig = 4 << 20
 
-// processorName is where transformers 5 puts the settings of an image processor, under this key, if it
-// saves one together with a tokenizer.
+// processorName is where transformers 5 puts the settings of an image processor or a feature
+// extractor, under these keys, if it saves one together with a tokenizer.
 const (
-	processorName     = "processor_config.json"
-	imageProcessorKey = "image_processor"
+	processorName       = "processor_config.json"
+	imageProcessorKey   = "image_processor"
+	featureExtractorKey = "feature_extractor"
 )
 
 // loadImageProcessor reads the settings of the image processor in a folder.
 func (m *Model) loadImageProcessor(dir string, w io.Writer) error {
 	m.processor.Type = m.blueprint.ImageProcessor
-	text, err := readImageProcessor(dir)
+	text, err := readProcessor(dir, imageProcessorKey)
 	if errors.Is(err, fs.ErrNotExist) {
 		fmt.Fprintf(w, "auto: %s has no %s: the model takes numbers, but no pictures\n", dir, vision.ProcessorConfigName)
 		return nil
@@ -224,16 +225,17 @@ func (m *Model) loadImageProcessor(dir string, w io.Writer) error {
 	return nil
 }
 
-// readImageProcessor returns the settings of the image processor in a folder. As in transformers,
-// those in processor_config.json come before those in preprocessor_config.json.
-func readImageProcessor(dir string) ([]byte, error) {
+// readProcessor returns the settings of the image processor or feature extractor in a folder. As in
+// transformers, those in processor_config.json, under the key, come before those in
+// preprocessor_config.json.
+func readProcessor(dir, key string) ([]byte, error) {
 	text, err := regularfile.ReadFile(filepath.Join(dir, processorName), maxProcessorConfig)
 	if err == nil {
 		var d pretrained.Document
 		if err := json.Unmarshal(text, &d); err != nil {
 			return nil, fmt.Errorf("%s: %w", processorName, err)
 		}
-		if own, found := d[imageProcessorKey]; found {
+		if own, found := d[key]; found {
 			return own, nil
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
@@ -242,15 +244,20 @@ func readImageProcessor(dir string) ([]byte, error) {
 	return regularfile.ReadFile(filepath.Join(dir, vision.ProcessorConfigName), maxProcessorConfig)
 }
 
-// writeImageProcessor writes preprocessor_config.json to a folder. If there is a
-// processor_config.json, which readers prefer, it gets the same settings.
+// writeImageProcessor writes the settings of the image processor to a folder.
 func (m *Model) writeImageProcessor(dir string) error {
 	c := m.processor
 	c.ProcessorOptions = m.ImageProcessor.Options()
-	if err := changeFile(dir, processorName, []pretrained.Field{{Key: imageProcessorKey, Value: &c}}); err != nil {
+	return writeProcessor(dir, imageProcessorKey, &c)
+}
+
+// writeProcessor writes preprocessor_config.json to a folder. If there is a processor_config.json,
+// which readers prefer, it gets the same settings.
+func writeProcessor(dir, key string, settings any) error {
+	if err := changeFile(dir, processorName, []pretrained.Field{{Key: key, Value: settings}}); err != nil {
 		return fmt.Errorf("auto: %w", err)
 	}
-	return pretrained.WriteJSON(dir, vision.ProcessorConfigName, c)
+	return pretrained.WriteJSON(dir, vision.ProcessorConfigName, settings)
 }
 
 // errNoImageProcessor returns the error of methods that need an image processor.

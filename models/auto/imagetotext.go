@@ -25,7 +25,7 @@ var _ seq2seq.ImageModel = (*ImageToTextModel)(nil)
 // ImageToText loads a model from a folder or the Hub: a TrOCR.
 func ImageToText(ctx context.Context, model string, o Options) (*ImageToTextModel, error) {
 	if o.Quantize != nil {
-		return nil, errQuantizedImages
+		return nil, errOnlyTextsQuantized
 	}
 	m, err := load(ctx, model, imageToText, o)
 	if err != nil {
@@ -87,7 +87,7 @@ func (m *ImageToTextModel) EncodeFile(path, written string) (s seq2seq.ImageSamp
 // texts in them, [B, T], to logits, [B, T, vocabulary]: see [seq2seq.ImageModel].
 func (m *ImageToTextModel) ForwardPair(pixels, decoderIDs torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
-		return m.head.forward(m.backbone, m.backbone.ForwardImagePair(pixels, decoderIDs))
+		return m.head.forward(m.backbone, m.backbone.ForwardSignalPair(pixels, decoderIDs))
 	})
 }
 
@@ -169,7 +169,7 @@ func (m *ImageToTextModel) Writer(g Generation) (func(p engine.ForwardPass, b in
 func (m *ImageToTextModel) read(ctx context.Context, p engine.ForwardPass, b inputs.Images, g Generation) ([][]int64,
 	error) {
 	return m.writePairs(ctx, p, int(b.Shape[0]), g, func() (hidden, mask torch.Tensor) {
-		return m.backbone.EncodeImages(b.To(p)), torch.Tensor{}
+		return m.backbone.EncodeSignal(b.To(p)), torch.Tensor{}
 	})
 }
 

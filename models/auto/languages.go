@@ -193,6 +193,13 @@ func (m *Model) writeLanguages(dir string) error {
 	if l == nil || !l.chosen {
 		return nil
 	}
+	return m.writeChanged(dir, []pretrained.Field{{Key: "src_lang", Value: &l.source},
+		{Key: "tgt_lang", Value: &l.target}})
+}
+
+// writeChanged writes tokenizer.json to a folder that has the file of before the tokenizer was
+// changed, and some fields of tokenizer_config.json.
+func (m *Model) writeChanged(dir string, fields []pretrained.Field) error {
 	if asLoaded, err := m.tokenizerAsLoaded(); err != nil {
 		return err
 	} else if asLoaded {
@@ -204,8 +211,7 @@ func (m *Model) writeLanguages(dir string) error {
 			return err
 		}
 	}
-	return changeFile(dir, tokenizerConfigName, []pretrained.Field{{Key: "src_lang", Value: &l.source},
-		{Key: "tgt_lang", Value: &l.target}})
+	return changeFile(dir, tokenizerConfigName, fields)
 }
 
 // changeFile sets fields of a file in a folder; if there is no such file, it does nothing.

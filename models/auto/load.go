@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gotrainer/gotrainer/audio"
 	"github.com/gotrainer/gotrainer/models/bart"
 	"github.com/gotrainer/gotrainer/models/bert"
 	"github.com/gotrainer/gotrainer/models/classify"
@@ -35,6 +36,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/models/trocr"
 	"github.com/gotrainer/gotrainer/models/vit"
+	"github.com/gotrainer/gotrainer/models/whisper"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/nn/quantized"
 	"github.com/gotrainer/gotrainer/text"
@@ -93,6 +95,7 @@ type task struct {
 	pooler  bool
 	decoder bool    // the model attends only to earlier tokens
 	images  bool    // for images
+	speech  bool    // for speech
 	texts   bool    // for texts as well as images
 	ofTexts bool    // the head sees the first token of each text, or the pooler's output for it
 	padding float64 // otherwise, the logits for padding in a batch that was packed
@@ -115,7 +118,8 @@ var (
 	causalLM  = task{class: "ForCausalLM", peft: "CAUSAL_LM", head: newCausalHead, decoder: true}
 	seq2seqLM = task{class: "ForConditionalGeneration", peft: "SEQ_2_SEQ_LM", head: newSeq2SeqHead, decoder: true}
 
-	imageToText = task{class: "ForImageTextToText", decoder: true, images: true}
+	imageToText  = task{class: "ForImageTextToText", decoder: true, images: true}
+	speechToText = task{class: "ForSpeechSeq2Seq", decoder: true, speech: true}
 
 	encoderAlone = task{class: "Model", peft: "FEATURE_EXTRACTION", head: newNoHead, pooler: true, alone: true}
 )
@@ -147,6 +151,7 @@ var (
 		"t5": t5.Blueprint, "mt5": t5.Blueprint, "bart": bart.Blueprint, "mbart": bart.Blueprint,
 	}
 	readers    = blueprints{"vision-encoder-decoder": trocr.Blueprint} // of text in pictures
+	listeners  = blueprints{"whisper": whisper.Blueprint}              // to speech
 	ofPictures = blueprints{
 		"vit": vit.Blueprint, "deit": vit.Blueprint, "resnet": resnet.Blueprint, "convnext": convnext.Blueprint,
 		"convnextv2": convnext.Blueprint, "clip": clip.Blueprint, "dinov2": dinov2.Blueprint,
@@ -204,8 +209,8 @@ func loadFolder(dir string, t task, o Options) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("auto: %s: %w", dir, err)
 	}
-	if packed != nil && t.images {
-		return nil, fmt.Errorf("auto: the weights in %s are quantized; those of an image model must not be", dir)
+	if packed != nil && (t.images || t.speech) {
+		return nil, fmt.Errorf("auto: the weights in %s are quantized; those of a model of images or speech must not be", dir)
 	}
 	if packed != nil && (o.Quantize != nil || o.FromConfig) {
 		return nil, fmt.Errorf("auto: the weights in %s are quantized; leave Options.Quantize and FromConfig out", dir)
@@ -246,6 +251,8 @@ func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Bluepr
 		known = pairs
 	case t.class == imageToText.class:
 		known = readers
+	case t.speech:
+		known = listeners
 	case t.decoder:
 		known = decoders
 	case t.images && t.texts:
@@ -378,9 +385,14 @@ var tokenizerFiles = []string{tokenizerName, tokenizerConfigName, specialTokensN
 	"vocab.txt", "vocab.json", "merges.txt", "sentencepiece.bpe.model", "spiece.model", "spm.model", "tokenizer.model",
 	chat.FileName}
 
-// loadPreparation loads what prepares the inputs: the tokenizer, the image processor, or both. Each is
-// taken from the first of some folders that has it.
+// loadPreparation loads what prepares the inputs: the tokenizer, the image processor or the feature
+// extractor. Each is taken from the first of some folders that has it.
 func (m *Model) loadPreparation(w io.Writer, dirs ...string) error {
+	if m.task.speech {
+		if err := m.loadFeatureExtractor(firstWith(dirs, processorName, audio.ConfigName), w); err != nil {
+			return err
+		}
+	}
 	if m.task.images {
 		if err := m.loadImageProcessor(firstWith(dirs, processorName, vision.ProcessorConfigName), w); err != nil {
 			return err

@@ -29,7 +29,7 @@ var (
 
 // loraTargets are the layers that get updates by default: peft's defaults. For the types that peft
 // has no default for (DistilBERT, MPNet, ModernBERT, Phi-3, SmolLM3, OLMo 2, Granite, mBART, ViT,
-// DeiT, DINOv2, CLIP and TrOCR), they are the corresponding layers, and for ConvNeXt its linear ones.
+// DeiT, DINOv2, CLIP, TrOCR and Whisper), they are the corresponding layers, and for ConvNeXt its linear ones.
 var loraTargets = map[string][]string{
 	"bert": {"query", "value"}, "roberta": {"query", "value"}, "xlm-roberta": {"query", "value"},
 	"electra": {"query", "value"}, "distilbert": {"q_lin", "v_lin"}, "mpnet": {"attn.q", "attn.v"},
@@ -41,6 +41,7 @@ var loraTargets = map[string][]string{
 	"olmo2": {"q_proj", "v_proj"}, "granite": {"q_proj", "v_proj"}, "t5": {"q", "v"},
 	"mt5": {"q", "v"}, "bart": {"q_proj", "v_proj"}, "mbart": {"q_proj", "v_proj"},
 	"vit": {"q_proj", "v_proj"}, "deit": {"q_proj", "v_proj"}, "vision-encoder-decoder": {"q_proj", "v_proj"},
+	"whisper":  {"q_proj", "v_proj"},
 	"convnext": {"pwconv1", "pwconv2"}, "convnextv2": {"pwconv1", "pwconv2"}, "clip": {"q_proj", "v_proj"},
 	"dinov2": {"query", "value"}, "dinov2_with_registers": {"query", "value"},
 }
@@ -122,11 +123,14 @@ func (m *Model) MergeLoRA() error {
 	if m.quantization != nil {
 		return nil
 	}
-	return nn.Unfreeze(m)
+	if err := nn.Unfreeze(m); err != nil || len(m.blueprint.Untrained) == 0 {
+		return err
+	}
+	return nn.Freeze(m, m.blueprint.Untrained...)
 }
 
 // AdapterState is what is saved of a model with an adapter: engine.Adapted. The metadata have the
-// labels, the token of SetPadTokenID and the languages of SetLanguages, for which peft's files have
+// labels, the token of SetPadTokenID and the languages of SetLanguages and SetLanguage, for which peft's files have
 // no place.
 func (m *Model) AdapterState() (file string, tensors []torch.Named, metadata map[string]string) {
 	if m.adapter == nil {
@@ -140,6 +144,9 @@ func (m *Model) AdapterState() (file string, tensors []torch.Named, metadata map
 	}
 	if l := m.languages; l != nil && l.chosen {
 		metadata["src_lang"], metadata["tgt_lang"] = l.source, l.target
+	}
+	if m.speech.chosen {
+		metadata[speechLanguageKey], metadata[speechTaskKey] = m.speech.Language, m.speech.Task
 	}
 	if m.padTokenID != nil {
 		metadata[padTokenKey] = strconv.FormatInt(*m.padTokenID, 10)
@@ -166,6 +173,8 @@ func loadAdapted(ctx context.Context, dir string, c lora.Config, t task, o Optio
 	}
 	m.source, m.revision = cmp.Or(o.BaseModel, c.BaseModel, base), revision
 	m.adapterLanguages = [2]string{metadata["src_lang"], metadata["tgt_lang"]}
+	m.speech = spoken{Language: metadata[speechLanguageKey], Task: metadata[speechTaskKey]}
+	m.speech.chosen = m.speech != spoken{}
 	if h, ok := m.head.(*scoreHead); ok && metadata[padTokenKey] != "" {
 		id, err := strconv.ParseInt(metadata[padTokenKey], 10, 64)
 		if err != nil || id < 0 || id >= m.Limits().VocabSize {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gotrainer/gotrainer/audio"
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/models/lora"
@@ -18,7 +19,7 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// Model is an encoder or decoder with a head and its tokenizer or image processor.
+// Model is an encoder or decoder with a head and its tokenizer, image processor or feature extractor.
 type Model struct {
 	nn.Mode
 
@@ -30,6 +31,9 @@ type Model struct {
 	// ImageProcessor prepares images as preprocessor_config.json of the folder says. It is nil if
 	// there is none, and in a model of texts. It is saved with the model.
 	ImageProcessor *vision.Processor
+	// FeatureExtractor prepares speech as preprocessor_config.json of the folder says. It is nil if
+	// there is none, and in other models. It is saved with the model.
+	FeatureExtractor *audio.FeatureExtractor
 	// Report says what was missing in the files, what was there but not used, and what was drawn.
 	// It is nil for a model with random weights.
 	Report *pretrained.Report
@@ -57,6 +61,7 @@ type Model struct {
 	processor vision.ProcessorConfig // from the folder; WriteConfig replaces the options by those of ImageProcessor
 
 	languages        *languages // of an mBART; nil: those of its tokenizer
+	speech           spoken     // of a model of speech
 	adapterLanguages [2]string  // source and target, as the files of an adapter say; empty: they say nothing
 
 	paddingFree bool
@@ -156,8 +161,9 @@ func (m *Model) Architecture() string {
 // The attention mask, [B, L], has 0 for padding; undefined means that there is none. Token types,
 // [B, L], tell a second text from the first; undefined means 0. An [EncoderModel] returns hidden
 // states, [B, L, hidden]. A text-to-text model has [Seq2SeqLanguageModel.ForwardPair] instead, an
-// image model [ImageClassifier.Forward] or [ImageToTextModel.ForwardPair], and a model that compares
-// both the methods of [ZeroShotImageClassifier].
+// image model [ImageClassifier.Forward] or [ImageToTextModel.ForwardPair], a model of speech
+// [SpeechToTextModel.ForwardPair], and a model that compares texts with images the methods of
+// [ZeroShotImageClassifier].
 func (m *Model) Forward(ids, mask, types torch.Tensor) torch.Tensor {
 	if m.backbone.Dual != nil {
 		panic(torch.Errorf("auto.Model.Forward", torch.ErrNotSupported, "%s takes texts and images: TextFeatures, "+
@@ -166,6 +172,10 @@ func (m *Model) Forward(ids, mask, types torch.Tensor) torch.Tensor {
 	if m.task.images {
 		panic(torch.Errorf("auto.Model.Forward", torch.ErrNotSupported,
 			"%s takes pictures: ImageClassifier.Forward, or ImageToTextModel.ForwardPair", m.Architecture()))
+	}
+	if m.task.speech {
+		panic(torch.Errorf("auto.Model.Forward", torch.ErrNotSupported, "%s takes speech: SpeechToTextModel.ForwardPair",
+			m.Architecture()))
 	}
 	if m.backbone.Forward == nil || m.task.class == seq2seqLM.class {
 		panic(torch.Errorf("auto.Model.Forward", torch.ErrNotSupported, "%s takes two texts: ForwardPair", m.Architecture()))

@@ -2,6 +2,7 @@ package auto
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/gotrainer/gotrainer/torch"
@@ -30,10 +31,29 @@ func (m *Model) pairGeneration(g Generation, inputs int) (Generation, error) {
 	if err != nil {
 		return g, err
 	}
-	if g, err = g.resolved(f, m, 1); err != nil {
+	if g, err = g.pairResolved(f, m); err != nil {
 		return g, err
 	}
 	return g, g.checkStream(m, inputs)
+}
+
+// pairResolved is [Generation.resolved] for a model whose texts begin with its own tokens.
+func (g Generation) pairResolved(f generationFile, m *Model) (_ Generation, err error) {
+	if !m.task.speech {
+		return g.resolved(f, m, 1)
+	}
+	if g, err = g.speechBeginning(&f, m); err != nil {
+		return g, err
+	}
+	if g, err = g.resolved(f, m, 1+len(g.begin)); err != nil {
+		return g, err
+	}
+	room := int(m.Limits().MaxLength) - 1 - len(g.begin)
+	if room < 1 {
+		return g, fmt.Errorf("auto: a text begins with %d tokens, all that the model has positions for", 1+len(g.begin))
+	}
+	g.MaxNewTokens = min(g.MaxNewTokens, room)
+	return g, nil
 }
 
 // pairWriter resolves the settings with which evaluations generate texts.
@@ -43,30 +63,44 @@ func (m *Model) pairWriter(g Generation) (Generation, error) {
 		return g, err
 	}
 	g.single = true
-	return g.resolved(f, m, 1)
+	return g.pairResolved(f, m)
 }
 
 // writePairs generates a text from each row of a batch, until it has ended or reached its maximum
 // length. encode returns what the decoder attends to.
 func (m *Model) writePairs(ctx context.Context, p engine.ForwardPass, n int, g Generation,
 	encode func() (hidden, mask torch.Tensor)) (rows [][]int64, err error) {
-	prompts := slices.Repeat([][]int64{{g.start}}, n)
 	torch.NoGrad(func() {
 		torch.Scope(func() {
 			hidden, mask := encode()
+			prompts := slices.Repeat([][]int64{slices.Concat([]int64{g.start}, g.begin)}, n)
+			if g.detected != nil {
+				prompts = m.withLanguages(p, hidden, prompts, g.detected)
+			}
 			if n := int64(g.copies()); n > 1 {
 				hidden = hidden.RepeatInterleave(n, new(int64(0)))
 				if mask.Defined() {
 					mask = mask.RepeatInterleave(n, new(int64(0)))
 				}
 			}
-			decode, past := m.backbone.DecodePair(hidden, mask, int64(g.MaxNewTokens))
+			decode, past := m.backbone.DecodePair(hidden, mask, int64(len(g.begin)+g.MaxNewTokens))
 			rows, err = g.write(ctx, prompts, func(tokens [][]int64, rows []int64) torch.Tensor {
 				past.Reorder(rows)
-				hidden := decode(engine.Input(p, lastOf(tokens, 1), int64(len(tokens)), 1))
+				var hidden torch.Tensor
+				for at := int(past.Length()); at < len(tokens[0]); at++ {
+					hidden = decode(engine.Input(p, column(tokens, at), int64(len(tokens)), 1))
+				}
 				return m.head.forward(m.backbone, hidden.Select(1, 0))
 			})
 		})
 	})
 	return rows, err
+}
+
+// column returns the ids of all rows at one place.
+func column(rows [][]int64, at int) (ids []int64) {
+	for _, row := range rows {
+		ids = append(ids, row[at])
+	}
+	return ids
 }

@@ -41,6 +41,13 @@ func (g Generation) processed(logits torch.Tensor, seen [][]int64, begun int) to
 	if added == first {
 		logits = forbiddenToAll(logits, g.BeginSuppressTokens)
 	}
+	if g.times != nil {
+		end := g.times.first
+		if len(g.EOSTokenIDs) > 0 {
+			end = g.EOSTokenIDs[0]
+		}
+		logits = g.times.allowed(logits, seen, begun, end)
+	}
 	return logits
 }
 

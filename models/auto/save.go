@@ -16,10 +16,10 @@ import (
 	"github.com/gotrainer/gotrainer/text"
 )
 
-// Save writes config.json, model.safetensors and the files of the tokenizer or image processor into
-// dir, which it creates if needed. transformers' from_pretrained and this package read them. For a
-// model with an adapter it writes adapter_config.json and adapter_model.safetensors instead, for
-// peft, transformers and this package.
+// Save writes config.json, model.safetensors and the files of the tokenizer, image processor or
+// feature extractor into dir, which it creates if needed. transformers' from_pretrained and this
+// package read them. For a model with an adapter it writes adapter_config.json and
+// adapter_model.safetensors instead, for peft, transformers and this package.
 func (m *Model) Save(dir string) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return fmt.Errorf("auto: %w", err)
@@ -51,12 +51,20 @@ func (m *Model) WriteConfig(dir string) error {
 			return err
 		}
 	}
+	if m.FeatureExtractor != nil {
+		if err := writeProcessor(dir, featureExtractorKey, m.FeatureExtractor); err != nil {
+			return err
+		}
+	}
 	if m.Tokenizer == nil {
 		return nil
 	}
 	err := m.writeTokenizer(dir)
 	if err == nil {
 		err = m.writeLanguages(dir)
+	}
+	if err == nil {
+		err = m.writeSpeechLanguage(dir)
 	}
 	if err == nil {
 		err = m.writeChatTemplate(dir)
@@ -90,7 +98,7 @@ func (m *Model) writeConfig(dir string) error {
 		return err
 	}
 	if err = copyFiles(m.dir, dir, []string{generationConfigName}); err == nil {
-		err = changeFile(dir, generationConfigName, m.languages.beginning())
+		err = changeFile(dir, generationConfigName, append(m.languages.beginning(), m.speech.fields()...))
 	}
 	if err != nil {
 		return fmt.Errorf("auto: %w", err)

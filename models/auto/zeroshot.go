@@ -30,7 +30,7 @@ var _ contrastive.Model = (*ZeroShotImageClassifier)(nil)
 func ZeroShotImageClassification(ctx context.Context, model string, o Options) (*ZeroShotImageClassifier, error) {
 	switch {
 	case o.Quantize != nil:
-		return nil, errQuantizedImages
+		return nil, errOnlyTextsQuantized
 	case o.ID2Label != nil || o.ProblemType != "":
 		return nil, errors.New("auto: Options.ID2Label or ProblemType is set; want neither: this model has no classes, " +
 			"and Predict takes any texts (ImageClassification trains classes)")

@@ -1,6 +1,8 @@
 package bart
 
 import (
+	"math"
+
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
@@ -31,8 +33,9 @@ type Attention struct {
 	OutProj *nn.Linear  `module:"out_proj"`
 	Dropout *nn.Dropout `module:"dropout"` // of the attention weights
 
-	headSize   int64
-	scaleQuery bool
+	headSize     int64
+	scaleQuery   bool
+	scalesBefore bool
 }
 
 // LayerOptions describes a [Layer].
@@ -47,6 +50,9 @@ type LayerOptions struct {
 
 	NormalizesBefore bool // the parts of the layer normalize their input instead of their output
 	ScaleQuery       bool // of attention: see [transformer.AttendOptions]
+	// Whisper makes layers of Whisper: keys have no bias, and queries are scaled before attention, which
+	// changes the last bits.
+	Whisper bool
 }
 
 // NewLayer makes a layer, for this package and for others whose decoders have BART's layers.
@@ -64,9 +70,9 @@ func NewLayer(b transformer.Builder, o LayerOptions) *Layer {
 
 func newAttention(b transformer.Builder, o LayerOptions, attended int64) *Attention {
 	size := o.HiddenSize
-	return &Attention{KProj: b.Linear(attended, size), VProj: b.Linear(attended, size), QProj: b.Linear(size, size),
-		OutProj: b.Linear(size, size), Dropout: nn.NewDropout(o.AttentionDropout), headSize: size / o.Heads,
-		scaleQuery: o.ScaleQuery}
+	return &Attention{KProj: b.LinearWith(attended, size, !o.Whisper), VProj: b.Linear(attended, size),
+		QProj: b.Linear(size, size), OutProj: b.Linear(size, size), Dropout: nn.NewDropout(o.AttentionDropout),
+		headSize: size / o.Heads, scaleQuery: o.ScaleQuery, scalesBefore: o.Whisper}
 }
 
 func (l *Layer) forward(x torch.Tensor, kind transformer.Attention, self transformer.Mask, m Memory,
@@ -103,9 +109,13 @@ func (l *Layer) residual(x torch.Tensor, norm *nn.LayerNorm, f func(x torch.Tens
 func (a *Attention) forward(x torch.Tensor, kind transformer.Attention, mask transformer.Mask,
 	recalled func() (keys, values torch.Tensor)) torch.Tensor {
 	split := func(t torch.Tensor) torch.Tensor { return transformer.SplitHeads(t, a.headSize) }
-	q := split(a.QProj.Forward(x))
+	o := transformer.AttendOptions{Dropout: transformer.ActiveDropout(a.Dropout), ScaleQuery: a.scaleQuery}
+	queries := a.QProj.Forward(x)
+	if a.scalesBefore {
+		queries, o.Scale = queries.MulScalar(math.Pow(float64(a.headSize), -0.5)), 1
+	}
+	q := split(queries)
 	keys, values := recalled()
-	out := kind.AttendHeads(q, split(keys), split(values), mask,
-		transformer.AttendOptions{Dropout: transformer.ActiveDropout(a.Dropout), ScaleQuery: a.scaleQuery})
+	out := kind.AttendHeads(q, split(keys), split(values), mask, o)
 	return a.OutProj.Forward(out)
 }

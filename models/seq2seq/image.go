@@ -4,7 +4,6 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/metrics"
 	"github.com/gotrainer/gotrainer/models/inputs"
-	"github.com/gotrainer/gotrainer/models/internal/writing"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
@@ -40,16 +39,10 @@ type ImageTaskOptions struct {
 }
 
 // ImageTask ties a model to images and their texts.
-type ImageTask struct {
-	imageEvaluation
-	targets
-	model  ImageModel
-	pixels data.Buffers[float32] // of batches
-	pass   engine.ForwardPass    // of Predict's last call
-}
+type ImageTask struct{ imageSignal }
 
-// imageEvaluation is embedded in ImageTask.
-type imageEvaluation = writing.Evaluation[inputs.Images]
+// imageSignal is embedded in ImageTask.
+type imageSignal = signal[inputs.Image, inputs.Images]
 
 var _ interface {
 	engine.Task[ImageSample, ImageBatch]
@@ -62,15 +55,11 @@ var _ interface {
 
 // NewImageTask makes the task of a model.
 func NewImageTask(m ImageModel, o ImageTaskOptions) (*ImageTask, error) {
-	written, err := newTargets(m, o.TargetPadding)
-	if err != nil {
-		return nil, err
+	t := &ImageTask{imageSignal{forward: m.ForwardPair}}
+	t.collate = func(pkg string, images []inputs.Image, memory func(n int) []float32) (inputs.Images, error) {
+		return m.ImageLimits().Collate(pkg, images, memory)
 	}
-	e, err := writing.New("seq2seq", o.Write, o.Metrics)
-	if err != nil {
-		return nil, err
-	}
-	return &ImageTask{imageEvaluation: e, targets: written, model: m}, nil
+	return t, t.set(m, o.TargetPadding, o.Write, o.Metrics)
 }
 
 // Collate joins samples to a batch, pads the targets on the right, and refuses what the model
@@ -80,15 +69,12 @@ func (t *ImageTask) Collate(samples []ImageSample) (b ImageBatch, err error) {
 	for i, s := range samples {
 		images[i], written[i] = s.Image, target{s.Labels, s.Target}
 	}
-	if b.TargetBatch, err = t.join(written); err != nil {
-		return b, err
-	}
-	b.Images, err = t.model.ImageLimits().Collate("seq2seq", images, t.pixels.Get)
+	b.Images, b.TargetBatch, err = t.joined(images, written)
 	return b, err
 }
 
 // Recycle takes the memory of a batch back: engine.Recycler.
-func (t *ImageTask) Recycle(b ImageBatch) { t.pixels.Put(b.Pixels) }
+func (t *ImageTask) Recycle(b ImageBatch) { t.memory.Put(b.Pixels) }
 
 // Loss runs the model on a batch.
 func (t *ImageTask) Loss(p engine.ForwardPass, b ImageBatch) engine.Loss {
@@ -97,16 +83,11 @@ func (t *ImageTask) Loss(p engine.ForwardPass, b ImageBatch) engine.Loss {
 
 // Predict runs the model on a batch: logits and labels.
 func (t *ImageTask) Predict(p engine.ForwardPass, b ImageBatch) engine.Outputs {
-	t.pass = p
-	return b.outputs(p, t.model.ForwardPair(b.Images.To(p), inputs.Matrix(p, b.DecoderIDs)))
+	return t.predict(p, b.Images, b.TargetBatch)
 }
 
 // Observe has the model write the texts of the images of an evaluation batch.
-func (t *ImageTask) Observe(b ImageBatch, _ engine.Outputs) {
-	if t.Writes() {
-		t.Score(t.pass, b.Images, b.Targets)
-	}
-}
+func (t *ImageTask) Observe(b ImageBatch, _ engine.Outputs) { t.observe(b.Images, b.TargetBatch) }
 
 // CountItems counts the tokens to predict: num_items_in_batch.
 func (t *ImageTask) CountItems(b ImageBatch) int64 { return b.countItems() }

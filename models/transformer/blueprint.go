@@ -29,6 +29,7 @@ type Blueprint struct {
 	Head   classify.Head // what the logits of a classifier mean
 	Limits inputs.Limits
 	Images classify.ImageLimits // of a model of pictures
+	Speech inputs.SpeechLimits  // of a model of speech
 	// ImageProcessor is the image processor of a model of pictures whose files name none:
 	// ViTImageProcessor.
 	ImageProcessor string
@@ -51,6 +52,7 @@ type Blueprint struct {
 	PadTokenID        *int64                   // of a decoder: pad_token_id, which may be no id; nil: none
 	AbsolutePositions bool                     // of a decoder: padding in front of a text moves it to other positions
 	Untied            bool                     // the output layer of a language model has its own weight
+	Untrained         []string                 // names of parameters that are not trained
 	NoWeights         []string                 // suffixes of tensor names in older files that are not weights
 	Rename            func(name string) string // maps other names in files to the model's; nil: there are none
 	// InMemory maps names of modules to those that transformers has in memory, which peft puts into
@@ -109,11 +111,12 @@ type Backbone struct {
 	Encode      func(ids, mask torch.Tensor) torch.Tensor
 	ForwardPair func(ids, mask, decoderIDs torch.Tensor) torch.Tensor
 	DecodePair  func(hidden, mask torch.Tensor, capacity int64) (next func(ids torch.Tensor) torch.Tensor, past *Past)
-	// For a model that reads images: EncodeImages maps pixels, [B, channels, height, width], to what
-	// the decoder attends to, and ForwardImagePair maps pixels and a text to the hidden states of
-	// the text. They take the places of Encode and ForwardPair.
-	EncodeImages     func(pixels torch.Tensor) torch.Tensor
-	ForwardImagePair func(pixels, decoderIDs torch.Tensor) torch.Tensor
+	// For a model that reads images or hears speech: EncodeSignal maps pixels, [B, channels, height,
+	// width], or log-mel features, [B, bins, frames], to what the decoder attends to, and
+	// ForwardSignalPair maps them and a text to the hidden states of the text. They take the places of
+	// Encode and ForwardPair.
+	EncodeSignal      func(signal torch.Tensor) torch.Tensor
+	ForwardSignalPair func(signal, decoderIDs torch.Tensor) torch.Tensor
 
 	// ForwardImages maps pixels, [B, channels, height, width], to what the head takes, [B, hidden].
 	// InterpolatePosEncoding makes it take pictures of any size; nil: there are no positions. Both

@@ -58,6 +58,16 @@ func (b Builder) LinearWith(in, out int64, bias bool) *nn.Linear {
 	return b.LinearNoBias(in, out)
 }
 
+// Conv1d makes a convolution of sequences, padded with zeros.
+func (b Builder) Conv1d(in, out, kernel, stride, padding int64) *nn.Conv1d {
+	if !b.Undrawn {
+		return nn.NewConv1d(in, out, nn.Dims{kernel}, &nn.ConvOptions{Stride: nn.Dims{stride}, Padding: nn.Dims{padding},
+			Factory: b.factory()})
+	}
+	return &nn.Conv1d{Weight: nn.Parameter(b.factory().Empty(out, in, kernel)), Bias: nn.Parameter(b.factory().Empty(out)),
+		Options: torch.ConvOptions{Stride: []int64{stride}, Padding: []int64{padding}, Dilation: []int64{1}, Groups: 1}}
+}
+
 // Conv2d makes a convolution of images, padded with zeros. It sets the factory of o.
 func (b Builder) Conv2d(in, out int64, kernel nn.Dims, o nn.ConvOptions) *nn.Conv2d {
 	o.Factory = b.factory()

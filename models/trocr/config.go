@@ -297,7 +297,7 @@ func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 		Build: func(builder transformer.Builder, _ bool) transformer.Backbone {
 			m := newModel(c, encoder, builder)
 			return transformer.Backbone{Module: m, InputEmbeddings: m.Decoder.Model.Decoder.EmbedTokens,
-				OutputEmbeddings: m.Decoder.OutputProjection, EncodeImages: m.Encode, ForwardImagePair: m.Forward,
+				OutputEmbeddings: m.Decoder.OutputProjection, EncodeSignal: m.Encode, ForwardSignalPair: m.Forward,
 				DecodePair: m.Decode, DrawMissing: m.drawMissing, InterpolatePosEncoding: m.Encoder.InterpolatePosEncoding,
 				SetGradientCheckpointing: m.setGradientCheckpointing, FuseQKVProjections: m.Encoder.Encoder.FuseQKVProjections}
 		},

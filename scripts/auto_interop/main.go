@@ -4,8 +4,8 @@
 //	auto_interop HEAD IN OUT
 //
 // HEAD is the suffix of transformers' class, such as TokenClassification. IN holds the model and
-// inputs.safetensors (ids, mask), picture.png for an image model, or both; OUT gets the model and
-// logits.safetensors.
+// inputs.safetensors (ids, mask), picture.png for an image model, speech.wav for a model of speech, or
+// several of them; OUT gets the model and logits.safetensors.
 package main
 
 import (
@@ -80,6 +80,13 @@ func forward(head string, m *auto.Model, in string) (func() torch.Tensor, error)
 		pixels := torch.From(s.Pixels, append([]int64{1}, s.Shape...)...)
 		return func() torch.Tensor { return reader.ForwardPair(pixels, ids.Narrow(0, 0, 1).Narrow(1, 0, 5)) }, err
 	}
+	if head == "SpeechSeq2Seq" { // likewise
+		listener := &auto.SpeechToTextModel{Model: m}
+		s, err := listener.EncodeFile(filepath.Join(in, "speech.wav"), "")
+		limits := listener.SpeechLimits()
+		features := torch.From(s.Features, 1, limits.Bins, limits.Frames)
+		return func() torch.Tensor { return listener.ForwardPair(features, ids.Narrow(0, 0, 1).Narrow(1, 0, 5)) }, err
+	}
 	mask, err := inputs.Read("mask")
 	if head == "ZeroShotImageClassification" && err == nil {
 		c := &auto.ZeroShotImageClassifier{Model: m}
@@ -143,6 +150,12 @@ func load(head, dir string) (*auto.Model, error) {
 		return m.Model, nil
 	case "ImageTextToText":
 		m, err := auto.ImageToText(ctx, dir, auto.Options{})
+		if err != nil {
+			return nil, err
+		}
+		return m.Model, nil
+	case "SpeechSeq2Seq":
+		m, err := auto.SpeechToText(ctx, dir, auto.Options{})
 		if err != nil {
 			return nil, err
 		}
