@@ -37,7 +37,7 @@ func (m *CausalLanguageModel) reference() (r dpo.Reference, err error) {
 	}
 	if m.quantization != nil {
 		return r, errors.New("the weights are quantized, so that they cannot be trained themselves; AddLoRA comes before " +
-			"DPOTask and GRPOTask")
+			"DPOTask, KTOTask and GRPOTask")
 	}
 	var frozen *CausalLanguageModel
 	err = torch.Try(func() { frozen = m.frozen() })

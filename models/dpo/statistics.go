@@ -28,9 +28,9 @@ func (s statistics) log() torch.Tensor {
 	float := torch.Float64
 	chosen, rejected := s.rewards()
 	total := func(t torch.Tensor) torch.Tensor { return t.Sum(torch.DefaultDType) }
-	over := func(t torch.Tensor, n int) torch.Tensor { return t.DivScalar(float64(max(n, 1))) }
+	over := func(t torch.Tensor, n int64) torch.Tensor { return t.DivScalar(float64(max(n, 1))) }
 	logits := func(i int) torch.Tensor {
-		return over(total(picked(s.MeanLogits, s.answers, i)).ToDType(float), s.counts[i])
+		return over(total(picked(s.MeanLogits, s.Answers, i)).ToDType(float), s.counts[i])
 	}
 	numbers := []torch.Tensor{over(total(s.Entropy), s.counts[0]+s.counts[1]), over(total(half(s.Top1, 0)), s.counts[0]),
 		logits(0), logits(1)}
@@ -70,7 +70,7 @@ func (t *Task) Evaluate(p engine.ForwardPass, b Batch) engine.Loss {
 	add := func(pairs ...torch.Tensor) { fields = append(fields, pairs...) }
 	add(s.rewards())
 	add(s.chosen, s.rejected)
-	for _, per := range []torch.Tensor{s.Entropy, s.MeanLogits, s.answers.ToDType(torch.Float32), s.Top1} {
+	for _, per := range []torch.Tensor{s.Entropy, s.MeanLogits, s.Answers.ToDType(torch.Float32), s.Top1} {
 		add(halves(logprob.SumLast(per)))
 	}
 	n := b.Pairs()

@@ -2,7 +2,6 @@ package dpo
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/models/inputs"
@@ -92,16 +91,8 @@ func NewTask(m Model, o TaskOptions) (t *Task, err error) {
 	if err := t.limits.CheckPadding("dpo", o.Padding); err != nil {
 		return nil, err
 	}
-	switch takes := int(t.limits.MaxLength); {
-	case o.MaxLength == 0:
-		t.maxLength = min(1024, takes)
-	case o.MaxLength < 0:
-		t.maxLength = takes
-	case o.MaxLength == 1 || o.MaxLength > takes:
-		return nil, fmt.Errorf("dpo: TaskOptions.MaxLength is %d; want 2 to %d, for which the model has positions, or 0 for "+
-			"%d", o.MaxLength, takes, min(1024, takes))
-	default:
-		t.maxLength = o.MaxLength
+	if t.maxLength, err = t.limits.TextLength("dpo", o.MaxLength, 2); err != nil {
+		return nil, err
 	}
 	if (o.Reference.Run == nil) != o.Precomputed {
 		return nil, errors.New("dpo: want one of TaskOptions.Reference, with Run, and Precomputed; DPOTask of package auto " +
@@ -146,7 +137,7 @@ func (t *Task) pass(p engine.ForwardPass, b Batch, noisy bool) (torch.Tensor, st
 	reference := t.reference(p, v, noisy)
 	own := t.score(t.model, v, t.options.UseWeighting)
 	logps := t.sequences(v, own.LogProbs)
-	c := compared{chosenTokenLogps: half(own.LogProbs, 0), chosenMask: half(v.answers, 0), chosenTokens: half(v.tokens, 0),
+	c := compared{chosenTokenLogps: half(own.LogProbs, 0), chosenMask: half(v.Answers, 0), chosenTokens: half(v.tokens, 0),
 		rejectedTokens: half(v.tokens, 1)}
 	c.chosen, c.rejected = halves(logps)
 	c.refChosen, c.refRejected = halves(reference)
@@ -160,8 +151,8 @@ func (t *Task) pass(p engine.ForwardPass, b Batch, noisy bool) (torch.Tensor, st
 // weights are how probable the model finds pairs, per token: equation 2 of WPO.
 func weights(v view, s logprob.Scored) (w torch.Tensor) {
 	torch.NoGrad(func() {
-		aligned := s.LogProbs.Sub(s.Squares).Mul(v.answers)
-		chosen, rejected := halves(logprob.SumLast(aligned).Div(logprob.SumLast(v.answers).Clamp(1, nil)).Exp())
+		aligned := s.LogProbs.Sub(s.Squares).Mul(v.Answers)
+		chosen, rejected := halves(logprob.SumLast(aligned).Div(logprob.SumLast(v.Answers).Clamp(1, nil)).Exp())
 		w = chosen.Mul(rejected)
 	})
 	return w
@@ -178,38 +169,21 @@ func half(t torch.Tensor, i int) torch.Tensor {
 	return t.Narrow(0, int64(i)*n, n)
 }
 
-// view is a batch on the device of a pass.
+// view is a batch on the device of a pass, 2n rows.
 type view struct {
-	ids, mask torch.Tensor // [2n, L]
-	answers   torch.Tensor // [2n, L-1]: whether the next token belongs to an answer
-	places    torch.Tensor // where answers has them, if only they are scored
+	logprob.View
 	tokens    torch.Tensor // how many tokens answers have, [2n] of float32
 	reference torch.Tensor // [2n]; undefined: it is to be computed
-	counts    [2]int       // the tokens of all chosen answers that are predicted, and of the rejected ones
+	counts    [2]int64     // the tokens of all chosen answers that are predicted, and of the rejected ones
 }
 
 func (t *Task) view(p engine.ForwardPass, b Batch) (v view) {
-	rows, width := b.InputIDs.Rows, b.InputIDs.Width
-	v.ids, v.mask, _ = b.To(p)
-	answers, tokens, places := make([]bool, 0, rows*(width-1)), make([]int64, rows), []int64(nil)
-	for row := range rows {
-		own := b.Answers[row*width:][:width]
-		for i, is := range own {
-			if is {
-				tokens[row]++
-			}
-			if is && i > 0 {
-				places = append(places, int64(row*(width-1)+i-1))
-				v.counts[2*row/rows]++
-			}
-		}
-		answers = append(answers, own[1:]...)
+	v.View = logprob.NewView(p, b.Batch, b.Answers, t.compact)
+	rows := len(v.Tokens)
+	for row, n := range v.Predicted {
+		v.counts[2*row/rows] += n
 	}
-	v.answers = engine.Input(p, answers, int64(rows), int64(width-1))
-	v.tokens = engine.Input(p, tokens, int64(rows)).ToDType(torch.Float32)
-	if t.compact || p.Device.IsCUDA() {
-		v.places = engine.Input(p, places, int64(len(places)))
-	}
+	v.tokens = engine.Input(p, v.Tokens, int64(rows)).ToDType(torch.Float32)
 	if b.Reference != nil {
 		v.reference = torch.From(b.Reference, int64(rows)).ToDevice(p.Device) // in float32, whatever the precision is
 	}
@@ -218,7 +192,7 @@ func (t *Task) view(p engine.ForwardPass, b Batch) (v view) {
 
 // score scores the tokens of a batch, [2n, L-1]; those of no answer have 0.
 func (t *Task) score(m Model, v view, squares bool) logprob.Scored {
-	return logprob.Score(m, v.ids, v.mask, v.answers, v.places, logprob.Options{Squares: squares})
+	return v.Score(m, logprob.Options{Squares: squares})
 }
 
 // sequences are the log probabilities of the answers, [2n].
@@ -226,8 +200,8 @@ func (t *Task) sequences(v view, perToken torch.Tensor) torch.Tensor {
 	if t.options.LDAlpha == nil {
 		return logprob.SumLast(perToken)
 	}
-	place := v.answers.CumSum(1, torch.DefaultDType)
-	chosen, rejected := halves(logprob.SumLast(v.answers))
+	place := v.Answers.CumSum(1, torch.DefaultDType)
+	chosen, rejected := halves(logprob.SumLast(v.Answers))
 	shorter := chosen.Minimum(rejected)
 	shared := torch.Cat([]torch.Tensor{shorter, shorter}, 0).Unsqueeze(1)
 	tail := place.Gt(shared)

@@ -169,6 +169,22 @@ func (l Limits) CheckPadding(pkg string, p data.Padding) error {
 	return nil
 }
 
+// TextLength returns the most tokens of a text that TaskOptions.MaxLength asks for, as in TRL: 0 is
+// 1024, or what the model takes if that is less, and a negative number is what the model takes. It is
+// at least least.
+func (l Limits) TextLength(pkg string, asked, least int) (int, error) {
+	switch takes := int(l.MaxLength); {
+	case asked == 0:
+		return min(1024, takes), nil
+	case asked < 0:
+		return takes, nil
+	case asked < least || asked > takes:
+		return 0, fmt.Errorf("%s: TaskOptions.MaxLength is %d; want %d to %d, for which the model has positions, or 0 for %d",
+			pkg, asked, least, takes, min(1024, takes))
+	}
+	return asked, nil
+}
+
 func full(mask []int64) bool {
 	for _, keep := range mask {
 		if keep == 0 {

@@ -65,16 +65,9 @@ func NewTask(m classify.Model, o TaskOptions) (*Task, error) {
 	if c := o.CenterRewardsCoefficient; !(c >= 0) || math.IsInf(c, 0) {
 		return nil, fmt.Errorf("reward: TaskOptions.CenterRewardsCoefficient is %g; want a number above 0, or 0 for none", c)
 	}
-	switch takes := int(t.limits.MaxLength); {
-	case o.MaxLength == 0:
-		t.maxLength = min(1024, takes)
-	case o.MaxLength < 0:
-		t.maxLength = takes
-	case o.MaxLength > takes:
-		return nil, fmt.Errorf("reward: TaskOptions.MaxLength is %d; want 1 to %d, for which the model has positions, or 0 "+
-			"for %d", o.MaxLength, takes, min(1024, takes))
-	default:
-		t.maxLength = o.MaxLength
+	var err error
+	if t.maxLength, err = t.limits.TextLength("reward", o.MaxLength, 1); err != nil {
+		return nil, err
 	}
 	if !o.KeepDropout {
 		transformer.DisableDropout(m)

@@ -16,7 +16,8 @@ func FuzzConversation(f *testing.F) {
 		f.Add(s)
 	}
 	for _, s := range []string{`{"chosen": "a b", "rejected": "a c", "tools": []}`,
-		`{"prompt": [], "chosen": [{"role": "a"}], "rejected": [{"role": "b"}]}`} {
+		`{"prompt": [], "chosen": [{"role": "a"}], "rejected": [{"role": "b"}]}`,
+		`{"prompt": "a", "completion": "b", "label": true}`} {
 		f.Add(s)
 	}
 	tmpl, err := chat.Parse("{{ messages|tojson }}{{ tools|tojson(indent=1) }}{{ documents }}{{ x }}")
@@ -46,5 +47,7 @@ func FuzzConversation(f *testing.F) {
 		if json.Unmarshal([]byte(line), &p) == nil && p.IsChat() {
 			_, _ = tmpl.Render(p.Conversation(p.Chosen), chat.Options{})
 		}
+		var u chat.UnpairedPreference
+		_ = json.Unmarshal([]byte(line), &u)
 	})
 }
