@@ -154,7 +154,7 @@ func (m *Seq2SeqLanguageModel) encodeTarget(in text.Input) (*text.Encoding, erro
 	if m.Tokenizer == nil {
 		return nil, m.errNoTokenizer()
 	}
-	t := m.Tokenizer
+	t := m.Tokenizer.Target()
 	if l := m.languages; l != nil {
 		var err error
 		if t, err = l.order.with(t, l.target); err != nil {

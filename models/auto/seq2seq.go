@@ -71,7 +71,7 @@ func (m *Seq2SeqLanguageModel) ForwardPair(ids, mask, decoderIDs torch.Tensor) t
 	})
 }
 
-// FinalLogitsBias is what BART and mBART add to the logits of all words, [1, vocabulary]:
+// FinalLogitsBias is what BART, mBART and Marian add to the logits of all words, [1, vocabulary]:
 // final_logits_bias of their files, which is not trained. It is undefined in other models.
 func (m *Seq2SeqLanguageModel) FinalLogitsBias() torch.Tensor {
 	if h, ok := m.head.(*seq2seqHead); ok && h.bias != nil {
@@ -200,9 +200,10 @@ func (h *seq2seqHead) forward(_ transformer.Backbone, hidden torch.Tensor) torch
 }
 
 func newSeq2SeqHead(p transformer.Blueprint, b transformer.Builder) head {
-	h := &seq2seqHead{LMHead: b.LinearNoBias(p.HiddenSize, p.Limits.VocabSize), scale: p.OutputScale}
+	vocab := p.Limits.TargetVocab()
+	h := &seq2seqHead{LMHead: b.LinearNoBias(p.HiddenSize, vocab), scale: p.OutputScale}
 	if p.LogitsBias {
-		h.bias = &logitsBias{nn.Buffer(torch.TensorOptions{DType: b.DType}.Zeros(1, p.Limits.VocabSize))}
+		h.bias = &logitsBias{nn.Buffer(torch.TensorOptions{DType: b.DType}.Zeros(1, vocab))}
 	}
 	return h
 }
