@@ -91,19 +91,8 @@ func loadMarian(dir string) (*Tokenizer, error) {
 		targetVocab = targetVocabFile
 		names = append(names, targetVocab)
 	}
-	sides := &marianSides{files: map[string][]byte{}}
-	for _, name := range names {
-		content, err := regularfile.ReadFile(filepath.Join(dir, name), maxFile)
-		switch {
-		case errors.Is(err, fs.ErrNotExist): // no such error is returned, since there is a tokenizer
-			return nil, fmt.Errorf("the tokenizer in %s has %s, but no %s; want the files of a MarianTokenizer: %s", dir,
-				sourceFile, name, strings.Join(names, ", "))
-		case err != nil:
-			return nil, fmt.Errorf("tokenizer: %w", err)
-		}
-		sides.files[name] = content
-	}
-	if err := readOptional(filepath.Join(dir, configFile), &sides.settings); err != nil {
+	sides, err := readMarian(dir, names)
+	if err != nil {
 		return nil, err
 	}
 	source, err := newMarianSide(dir, sourceFile, bpeVocabFile, s, own)
@@ -119,8 +108,28 @@ func loadMarian(dir string) (*Tokenizer, error) {
 				filepath.Join(dir, targetVocab), token, other, id, bpeVocabFile)
 		}
 	}
+	if !own.Separate { // as transformers does
+		sides.target.config.Decoder = source.config.Decoder
+	}
 	source.marian, sides.processor = sides, source.config.PostProcessor
 	return source, nil
+}
+
+// readMarian reads the files that are written again where the tokenizer is saved.
+func readMarian(dir string, names []string) (*marianSides, error) {
+	sides := &marianSides{files: map[string][]byte{}}
+	for _, name := range names {
+		content, err := regularfile.ReadFile(filepath.Join(dir, name), maxFile)
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // no such error is returned, since there is a tokenizer
+			return nil, fmt.Errorf("the tokenizer in %s has %s, but no %s; want the files of a MarianTokenizer: %s", dir,
+				sourceFile, name, strings.Join(names, ", "))
+		case err != nil:
+			return nil, fmt.Errorf("tokenizer: %w", err)
+		}
+		sides.files[name] = content
+	}
+	return sides, readOptional(filepath.Join(dir, configFile), &sides.settings)
 }
 
 // newMarianSide makes the tokenizer of source or target texts.
@@ -134,7 +143,7 @@ func newMarianSide(dir, pieces, vocab string, s *pieceSettings, own marianSettin
 	if err != nil {
 		return nil, err
 	}
-	c, err := marianParts(m, ids, s.names["unk_token"])
+	model, c, err := marianParts(m, ids, s.names["unk_token"])
 	if err != nil {
 		return nil, in(pieces, err)
 	}
@@ -146,7 +155,11 @@ func newMarianSide(dir, pieces, vocab string, s *pieceSettings, own marianSettin
 	if err != nil {
 		return nil, in(vocab, err)
 	}
-	c.Decoder = marianDecoder{c.Decoder, added.special, own.CleanUp}
+	known := func(piece string) bool {
+		_, ok := model.pieces.TokenToID(piece)
+		return ok
+	}
+	c.Decoder = marianDecoder{c.Decoder, known, added.special, own.CleanUp}
 	t, err := New(c)
 	if err != nil {
 		return nil, in(vocab, err)
@@ -156,7 +169,8 @@ func newMarianSide(dir, pieces, vocab string, s *pieceSettings, own marianSettin
 }
 
 // marianParts makes what divides texts into pieces, and gives these ids.
-func marianParts(m *sentencepiece.Model, ids map[string]int64, unknown string) (c Config, err error) {
+func marianParts(m *sentencepiece.Model, ids map[string]int64, unknown string) (model *numberedPieces, c Config,
+	err error) {
 	// Control pieces, such as <s>, are never found in a text.
 	pieces := slices.DeleteFunc(slices.Clone(m.Pieces), func(p sentencepiece.Piece) bool {
 		return p.Kind == sentencepiece.Control
@@ -165,27 +179,28 @@ func marianParts(m *sentencepiece.Model, ids map[string]int64, unknown string) (
 		return func(p sentencepiece.Piece) bool { return p.Kind == k }
 	}
 	if i := slices.IndexFunc(pieces, is(sentencepiece.UserDefined)); i >= 0 {
-		return c, fmt.Errorf("the piece %q is one that a user defined, which is not supported in a MarianTokenizer",
+		return nil, c, fmt.Errorf("the piece %q is one that a user defined, which is not supported in a MarianTokenizer",
 			pieces[i].Text)
 	}
 	at := slices.IndexFunc(pieces, is(sentencepiece.Unknown))
 	if at < 0 {
-		return c, errors.New("there is no unknown piece")
+		return nil, c, errors.New("there is no unknown piece")
 	}
+	m.Exact = true
 	parts, err := m.ComponentsOf(pieces, int64(at))
 	if err != nil {
-		return c, err
+		return nil, c, err
 	}
 	id, ok := ids[unknown]
 	if !ok {
-		return c, fmt.Errorf("the vocabulary of %d tokens lacks %q (unk_token)", len(ids), unknown)
+		return nil, c, fmt.Errorf("the vocabulary of %d tokens lacks %q (unk_token)", len(ids), unknown)
 	}
 	words, err := models.NewWordLevel(ids, unknown)
 	if err != nil {
-		return c, err
+		return nil, c, err
 	}
-	model := &numberedPieces{WordLevel: words, pieces: parts.Model, unknownPiece: int64(at), unknownID: id}
-	return Config{Normalizer: parts.Normalizer, PreTokenizer: parts.PreTokenizer, Model: model,
+	model = &numberedPieces{WordLevel: words, pieces: parts.Model, unknownPiece: int64(at), unknownID: id}
+	return model, Config{Normalizer: parts.Normalizer, PreTokenizer: parts.PreTokenizer, Model: model,
 		Decoder: parts.Decoder}, nil
 }
 
@@ -239,6 +254,7 @@ func (t *Tokenizer) languageCode(text string) (n int, id int64) {
 // marianDecoder joins the pieces between special tokens: convert_tokens_to_string.
 type marianDecoder struct {
 	pieces  decoders.Decoder
+	known   func(piece string) bool // to the model of SentencePiece
 	special map[string]bool
 	cleanUp bool // clean_up_tokenization_spaces
 }
@@ -252,6 +268,9 @@ func (d marianDecoder) DecodeChain(tokens []string) []string {
 	var text strings.Builder
 	var run []string
 	join := func() {
+		if len(run) > 0 && !d.known(run[0]) && strings.HasPrefix(run[0], "▁") {
+			text.WriteByte(' ') // SentencePiece drops the first space only of its own pieces
+		}
 		text.WriteString(decoders.Decode(d.pieces, run))
 		run = nil
 	}

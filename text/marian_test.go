@@ -35,7 +35,7 @@ func TestMarianTokenizersAreTransformers(t *testing.T) {
 			require.NoError(t, err)
 			var want marianCases
 			require.NoError(t, json.Unmarshal(content, &want))
-			require.GreaterOrEqual(t, len(want.Cases), 27)
+			require.Equal(t, 30, len(want.Cases)) //nolint:testifylint // Len would print them all
 			tok, err := LoadTokenizer(dir)
 			require.NoError(t, err)
 			saved := t.TempDir()

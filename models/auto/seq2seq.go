@@ -49,8 +49,9 @@ func (m *Seq2SeqLanguageModel) Task() *seq2seq.Task {
 	return must(seq2seq.NewTask(m, seq2seq.TaskOptions{}))
 }
 
-// Encode makes a sample of a source text and its target text. Both are cut if Model.Tokenizer
-// truncates. If the tokenizer puts no end token after the target, Encode does.
+// Encode makes a sample of a source text and its target text, which Model.Tokenizer and its Target
+// encode. Both are cut if Model.Tokenizer truncates. If the tokenizer puts no end token after the
+// target, Encode does.
 func (m *Seq2SeqLanguageModel) Encode(source, target string) (seq2seq.Sample, error) {
 	first, err := m.encode(text.Single(source))
 	if err != nil {

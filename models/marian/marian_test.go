@@ -228,7 +228,9 @@ func TestPositionsAreTransformers(t *testing.T) {
 	require.NoError(t, err)
 	m, ok := b.Build(transformer.Builder{Undrawn: true}, false).Module.(*marian.Model)
 	require.True(t, ok)
-	assert.Equal(t, f.Positions, modeltest.Sum(m.Decoder.Positions.Bytes()))
+	if testenv.SameBits() {
+		assert.Equal(t, f.Positions, modeltest.Sum(m.Decoder.Positions.Bytes()))
+	}
 }
 
 // TestSettingsThatAreNotSupportedAreRefused checks settings that would change what the model
