@@ -3,16 +3,16 @@
 
     python scripts/auto_interop.py [CLASS...]   # all classes, or those whose names begin so
 
-transformers saves a model. Go loads it, computes logits and saves it. transformers' Auto class loads what Go saved. The
-models: eight encoders with four heads each, GPT-2 and every type of models/llama with two, T5, mT5, BART, mBART, ViT,
-DeiT, DINOv2, ResNet, both versions of ConvNeXt, CLIP with and without a classifier, TrOCR with a ViT and a DeiT, and
-Whisper.
+transformers saves a model. Go loads it, computes logits and saves it. transformers' Auto class loads what Go saved.
+The models: eight encoders with four heads each, GPT-2 and every type of models/llama with two, T5, mT5, BART, mBART,
+Marian with one vocabulary and with two, ViT, DeiT, DINOv2, ResNet, both versions of ConvNeXt, CLIP with and without a
+classifier, TrOCR with a ViT and a DeiT, and Whisper.
 Weights are read from model.safetensors, its shards, pytorch_model.bin and its shards.
 
 All models but ResNet make the same way with an adapter of peft on all linear layers below the head. Image models have
 an image processor, whose numbers are compared as well. A TrOCR has a TrOCRProcessor, with a tokenizer, and a Whisper
-has a WhisperProcessor and hears a WAV file. A folder that
-has tokenizer.json alone must come back with a tokenizer that gives the same ids.
+has a WhisperProcessor and hears a WAV file. A folder that has tokenizer.json alone must come back with a tokenizer
+that gives the same ids, and so must the files of a MarianTokenizer.
 
 Run it from the root of the repository, with the packages of scripts/golden/requirements.txt. The Go side finds
 libtorch as always (GOTRAINER_LIB).
@@ -205,6 +205,23 @@ KINDS.append(
         "SequenceClassification",
     )
 )
+MARIAN = dict(
+    vocab_size=300,
+    d_model=48,
+    encoder_layers=2,
+    decoder_layers=1,
+    encoder_attention_heads=4,
+    decoder_attention_heads=2,
+    encoder_ffn_dim=96,
+    decoder_ffn_dim=64,
+    max_position_embeddings=40,
+    activation_function="swish",
+    scale_embedding=True,
+    pad_token_id=1,
+    decoder_start_token_id=1,
+)
+for settings in ({}, dict(share_encoder_decoder_embeddings=False, decoder_vocab_size=320)):
+    KINDS.append((transformers.MarianConfig(**MARIAN, **settings), transformers.MarianMTModel, "Seq2SeqLM"))
 for kind, settings in {
     "ViT": dict(hidden_dropout_prob=0.1),
     "DeiT": dict(image_size=[32, 48], patch_size=[8, 12], qkv_bias=False),
@@ -540,6 +557,19 @@ def numbers(processor, head, picture, folder):
     return processor(picture, return_tensors="pt", **rate(processor)).input_features
 
 
+def write_marian(config, folder):
+    """the files of a MarianTokenizer with as many vocabularies as the model"""
+    files = pathlib.Path("text/testdata/marian") / ("shared" if config.share_encoder_decoder_embeddings else "separate")
+    shutil.copytree(files, folder, ignore=lambda *_: ["cases.json"], dirs_exist_ok=True)
+
+
+def same_marian(there, back):
+    """whether transformers makes of the folder what it made of the other one"""
+    want, got = (transformers.AutoTokenizer.from_pretrained(f) for f in (there, back))
+    text = dict(text=">>fra<< the bus stop", text_target="une grenouille")
+    return type(got) is transformers.MarianTokenizer and got(**text).data == want(**text).data
+
+
 def all_settings(config):
     """The settings of a config, and of the configs in it"""
     parts = {k: all_settings(getattr(config, k)) for k in config.sub_configs}
@@ -592,6 +622,8 @@ def main():
             with torch.no_grad():
                 want = logits_of(model, ids, mask, pixels)
             title = kind.__name__ + (" 1.1" if getattr(config, "scale_decoder_outputs", True) is False else "")
+            if not getattr(config, "share_encoder_decoder_embeddings", True):
+                title += " of two vocabularies"
             if head == "ImageTextToText":
                 title += f" of {config.encoder.model_type}"
             for layout in ["safetensors", "shards of safetensors", "bin", "shards of bin"]:
@@ -603,6 +635,8 @@ def main():
                 tokenized = encoder in ("Bert", "DistilBert", "Roberta", "Bart") and layout == "safetensors"
                 if tokenized:
                     write_tokenizer(encoder, there)
+                if config.model_type == "marian":
+                    write_marian(config, there)
                 reads = whole_processor(processor, head) if head in ("ImageTextToText", "SpeechSeq2Seq") else None
                 if processor:
                     (reads or processor).save_pretrained(there)
@@ -631,6 +665,7 @@ def main():
                         and type(processor).from_pretrained(back).to_dict() != processor.to_dict(),
                         "processor": reads and not same_processor(reads, back, seen),
                         "tokenizer": tokenized and not same_tokens(model, back),
+                        "MarianTokenizer": config.model_type == "marian" and not same_marian(there, back),
                         "names": any(info[k] for k in ("missing_keys", "unexpected_keys", "mismatched_keys")),
                         "settings": any(all_settings(again.config)[k] != v for k, v in all_settings(config).items()),
                     }.items()

@@ -231,6 +231,10 @@ func (t *Tokenizer) pieces(text string) ([]piece, error) {
 	var pieces []piece
 	for _, p := range t.extract(&t.added.raw, whole) {
 		if p.added < 0 {
+			if n, id := t.languageCode(p.Text()); n > 0 {
+				pieces = append(pieces, piece{p.Slice(0, n), id})
+				p.String = p.Slice(n, len(p.Text()))
+			}
 			if t.config.Normalizer != nil {
 				t.config.Normalizer.Normalize(&p.String)
 				if err := p.Err(); err != nil {

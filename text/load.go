@@ -49,6 +49,11 @@ const maxFile = 256 << 20
 // without it, on model_type in config.json: T5 and mT5, DeBERTa v2 and v3, XLM-RoBERTa, mBART and
 // mBART-50, and Llama. The ids are those of SentencePiece and of the models' original code;
 // transformers 5.17 normalizes text otherwise for some of them.
+//
+// Or it contains source.spm, target.spm and vocab.json of a MarianTokenizer, and target_vocab.json if
+// tokenizer_config.json says separate_vocabs. The tokenizer is that of source texts, which may begin
+// with the code of a language, such as >>fra<<; [Tokenizer.Target] is that of target texts. It takes
+// precedence over a tokenizer.json, unless tokenizer_config.json names another class.
 func LoadTokenizer(path string) (*Tokenizer, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -62,6 +67,9 @@ func LoadTokenizer(path string) (*Tokenizer, error) {
 			return loadPieces(path)
 		}
 		return loadJSON(path)
+	}
+	if t, err := loadMarian(path); !errors.Is(err, fs.ErrNotExist) {
+		return t, err
 	}
 	file := filepath.Join(path, tokenizerFile)
 	if _, err := os.Stat(file); err == nil {
@@ -149,6 +157,10 @@ func ParseTokenizer(data []byte) (*Tokenizer, error) {
 // MarshalJSON encodes the tokenizer as tokenizer.json. Components from other modules must have a
 // MarshalJSON that other readers understand.
 func (t *Tokenizer) MarshalJSON() ([]byte, error) {
+	if t.codes {
+		return nil, errors.New("a MarianTokenizer has no tokenizer.json; Tokenizer.Save of that of source texts writes its " +
+			"files")
+	}
 	c := t.config
 	f := tokenizerJSON{Version: "1.0", Truncation: c.Truncation, Padding: c.Padding, AddedTokens: append([]AddedToken{},
 		c.AddedTokens...)}

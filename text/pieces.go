@@ -55,7 +55,7 @@ var fairseqTokens = []specialName{{"bos_token", "<s>"}, {"pad_token", "<pad>"}, 
 
 // classOfModel is the class of tokenizers by model_type.
 var classOfModel = map[string]string{"t5": "T5", "mt5": "T5", "deberta-v2": "DebertaV2", "xlm-roberta": "XLMRoberta",
-	"mbart": "MBart", "llama": "Llama", "mistral": "Llama"}
+	"mbart": "MBart", "llama": "Llama", "mistral": "Llama", "marian": marianClass}
 
 // pieceSettings are settings of tokenizer_config.json.
 type pieceSettings struct {
@@ -103,19 +103,20 @@ func readPieceSettings(dir string) (*pieceSettings, error) {
 	if s.Class = s.class(); s.Class == "MT5" {
 		s.Class = "T5"
 	}
-	if _, known := pieceClasses[s.Class]; !known {
-		return nil, fmt.Errorf("%s: the tokenizer_class is %q; want one of %s, with Tokenizer, or a tokenizer.json beside "+
-			"it, as transformers' save_pretrained writes it", filepath.Join(dir, configFile), s.Class,
-			strings.Join(slices.Sorted(maps.Keys(pieceClasses)), ", "))
-	}
 	return s, nil
 }
 
 // loadPieces makes the tokenizer of a model of SentencePiece and the settings beside it.
 func loadPieces(path string) (*Tokenizer, error) {
-	s, err := readPieceSettings(filepath.Dir(path))
+	dir := filepath.Dir(path)
+	s, err := readPieceSettings(dir)
 	if err != nil {
 		return nil, err
+	}
+	if _, known := pieceClasses[s.Class]; !known {
+		return nil, fmt.Errorf("%s: the tokenizer_class is %q; want one of %s, with Tokenizer, or a tokenizer.json beside "+
+			"it, as transformers' save_pretrained writes it", filepath.Join(dir, configFile), s.Class,
+			strings.Join(slices.Sorted(maps.Keys(pieceClasses)), ", "))
 	}
 	m, err := sentencepiece.Open(path)
 	if err != nil {
@@ -130,11 +131,7 @@ func loadPieces(path string) (*Tokenizer, error) {
 
 func newPieces(m *sentencepiece.Model, s *pieceSettings) (*Tokenizer, error) {
 	class := pieceClasses[s.Class]
-	for _, t := range class.special {
-		if s.names[t.setting] == "" {
-			s.names[t.setting] = t.usual
-		}
-	}
+	class.fill(s)
 	pieces, unknown, err := class.vocabulary(m, s)
 	if err != nil {
 		return nil, err
@@ -158,6 +155,15 @@ func newPieces(m *sentencepiece.Model, s *pieceSettings) (*Tokenizer, error) {
 		return nil, err
 	}
 	return New(c)
+}
+
+// fill gives special tokens that the settings do not name their usual names.
+func (class pieceClass) fill(s *pieceSettings) {
+	for _, t := range class.special {
+		if s.names[t.setting] == "" {
+			s.names[t.setting] = t.usual
+		}
+	}
 }
 
 // vocabulary returns the pieces by their ids, and the id of the unknown one.

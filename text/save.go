@@ -17,7 +17,8 @@ import (
 )
 
 // Save writes tokenizer.json and tokenizer_config.json into a folder, where Python's libraries and
-// [LoadTokenizer] find them.
+// [LoadTokenizer] find them. A MarianTokenizer, for which there is no tokenizer.json, is written as
+// the files that it was loaded from.
 //
 // tokenizer_config.json says that tokenizer.json describes the whole tokenizer
 // (PreTrainedTokenizerFast). Given the class of a model instead, transformers would use only the
@@ -26,6 +27,9 @@ import (
 // settings in an existing tokenizer_config.json, such as model_max_length or other
 // model_input_names, are kept.
 func (t *Tokenizer) Save(dir string) error {
+	if t.marian != nil {
+		return t.saveMarian(dir)
+	}
 	data, err := t.MarshalJSON()
 	if err != nil {
 		return err

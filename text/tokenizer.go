@@ -53,6 +53,9 @@ type Tokenizer struct {
 	added  *addedVocabulary
 	bert   *bertPath // the fast path for BERT's pipeline; nil if the pipeline is another one
 	layout *layout   // where the post-processor puts ids; nil if it must be run to know
+
+	codes  bool         // a text may begin with the code of a language, as in a MarianTokenizer
+	marian *marianSides // of the source texts of a MarianTokenizer
 }
 
 // New makes a tokenizer from its components.

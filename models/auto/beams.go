@@ -92,9 +92,6 @@ func (g Generation) continuations(all []search, begun, keep int, rows []int64,
 	}
 	logits := next(seen, rows).ToDType(torch.Float32)
 	logs := g.processed(logits.LogSoftmax(-1, torch.DefaultDType), seen, begun)
-	if g.Sample {
-		logs = g.warped(logs)
-	}
 	logs = logs.Add(torch.From(before, int64(len(before)), 1).ToDevice(logs.Device()))
 	logs = logs.View(int64(len(all)), -1)
 	var top, at torch.Tensor

@@ -15,7 +15,7 @@
 //   - decoders ([CausalLM], [SequenceClassification], [RewardModel]): gpt2, llama, mistral, qwen2,
 //     qwen3, phi3, gemma, gemma2, gemma3_text, smollm3, olmo2 and, only as a language model,
 //     granite;
-//   - text to text ([Seq2SeqLM]): t5, mt5, bart and mbart;
+//   - text to text ([Seq2SeqLM]): t5, mt5, bart, mbart and marian;
 //   - images ([ImageClassification]): vit, deit, dinov2, dinov2_with_registers, resnet, convnext,
 //     convnextv2 and clip;
 //   - images and texts ([ZeroShotImageClassification]): clip;

@@ -46,7 +46,7 @@ func (m *CausalLanguageModel) GenerateBatch(ctx context.Context, prompts []strin
 func (m *Model) decodeAll(rows [][]int64) []string {
 	texts := make([]string, len(rows))
 	for i, ids := range rows {
-		texts[i] = m.Tokenizer.Decode(ids, nil)
+		texts[i] = m.Tokenizer.Target().Decode(ids, nil)
 	}
 	return texts
 }

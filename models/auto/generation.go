@@ -42,6 +42,10 @@ type Generation struct {
 	SuppressTokens      []int64   // are not generated
 	BeginSuppressTokens []int64   // are not generated first
 
+	// RenormalizeLogits makes the probabilities of the tokens that are not excluded add up to 1, which
+	// changes the scores of beams; nil: that of the file, or false.
+	RenormalizeLogits *bool
+
 	// NumBeams is how many candidate texts a beam search keeps; the most probable text is returned;
 	// zero: 1, which is no beam search. LengthPenalty is the exponent of the length by which the
 	// sum of log probabilities is divided: above 0, longer texts are preferred; nil: 1.
@@ -156,7 +160,7 @@ func (g Generation) resolved(f generationFile, m *Model, prompt int) (_ Generati
 	g.NumBeams, g.NumReturnSequences = cmp.Or(g.NumBeams, 1), cmp.Or(g.NumReturnSequences, 1)
 	g.LengthPenalty = cmp.Or(g.LengthPenalty, new(1.0))
 	g.EarlyStopping = cmp.Or(g.EarlyStopping, EarlyStoppingFalse)
-	g.vocabulary, g.padding = m.Limits().VocabSize, m.Limits().PadTokenID
+	g.vocabulary, g.padding = m.Limits().TargetVocab(), m.Limits().PadTokenID
 	if g.EOSTokenIDs == nil {
 		g.EOSTokenIDs = m.blueprint.EOSTokenIDs
 	}

@@ -79,6 +79,7 @@ type generationFile struct {
 	ForcedBOSTokenID    *int64        `json:"forced_bos_token_id"`
 	ForceBOS            bool          `json:"force_bos_token_to_be_generated"` // its older name, only in config.json
 	DecoderStart        *int64        `json:"decoder_start_token_id"`
+	RenormalizeLogits   *bool         `json:"renormalize_logits"`
 
 	name string                     // of the file
 	all  map[string]json.RawMessage // all of its settings
@@ -90,7 +91,7 @@ var without = map[string][]string{
 	"typical_p": {"1", "1.0"}, "top_h": nil, "epsilon_cutoff": {"0", "0.0"}, "eta_cutoff": {"0", "0.0"},
 	"penalty_alpha": {"0", "0.0"}, "dola_layers": nil, "num_beam_groups": {"1"}, "diversity_penalty": {"0", "0.0"},
 	"encoder_repetition_penalty": {"1", "1.0"}, "encoder_no_repeat_ngram_size": {"0"}, "force_words_ids": nil,
-	"constraints": nil, "renormalize_logits": {"false"}, "remove_invalid_values": {"false"},
+	"constraints": nil, "remove_invalid_values": {"false"},
 	"exponential_decay_length_penalty": nil, "sequence_bias": nil, "token_healing": {"false"},
 	"guidance_scale": {"1", "1.0"}, "watermarking_config": nil, "max_time": nil,
 }
@@ -203,6 +204,7 @@ func (g Generation) withFile(f generationFile, prompt int) (Generation, error) {
 	g.RepetitionPenalty = cmp.Or(g.RepetitionPenalty, optional.Or(f.RepetitionPenalty, 0))
 	g.NoRepeatNGramSize = cmp.Or(g.NoRepeatNGramSize, optional.Or(f.NoRepeatNGramSize, 0))
 	g.ForcedBOSTokenID = cmp.Or(g.ForcedBOSTokenID, f.ForcedBOSTokenID)
+	g.RenormalizeLogits = cmp.Or(g.RenormalizeLogits, f.RenormalizeLogits)
 	for _, of := range []struct {
 		own  *[]int64
 		file []int64

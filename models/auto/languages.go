@@ -39,11 +39,14 @@ var languageCode = regexp.MustCompile(`^[a-z]{2,3}_[A-Z]{2}$`)
 // texts in the target language: they start with its code, or with [Generation].ForcedBOSTokenID in
 // mBART-50. The folders that the model is saved to say the same; an adapter's says it in the metadata
 // of its weights, which only this package reads. Do not call it while the model is used.
+//
+// A Marian has no such setting: if it has several target languages, its source texts begin with the
+// code of one, such as ">>fra<< ".
 func (m *Seq2SeqLanguageModel) SetLanguages(source, target string) error {
 	fail := func(err error) error { return fmt.Errorf("auto: SetLanguages: %w", err) }
 	switch {
 	case !m.blueprint.WrapsLabels:
-		return fail(fmt.Errorf("%s has no languages; only mBART has", m.Architecture()))
+		return fail(fmt.Errorf("%s has no languages to set; only mBART has", m.Architecture()))
 	case m.Tokenizer == nil:
 		return m.errNoTokenizer()
 	}
@@ -154,7 +157,7 @@ func (m *Seq2SeqLanguageModel) encodeTarget(in text.Input) (*text.Encoding, erro
 	if m.Tokenizer == nil {
 		return nil, m.errNoTokenizer()
 	}
-	t := m.Tokenizer
+	t := m.Tokenizer.Target()
 	if l := m.languages; l != nil {
 		var err error
 		if t, err = l.order.with(t, l.target); err != nil {

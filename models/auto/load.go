@@ -27,6 +27,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/gpt2"
 	"github.com/gotrainer/gotrainer/models/llama"
 	"github.com/gotrainer/gotrainer/models/lora"
+	"github.com/gotrainer/gotrainer/models/marian"
 	"github.com/gotrainer/gotrainer/models/modernbert"
 	"github.com/gotrainer/gotrainer/models/mpnet"
 	"github.com/gotrainer/gotrainer/models/pretrained"
@@ -149,6 +150,7 @@ var (
 	}()
 	pairs = blueprints{ // an encoder and a decoder
 		"t5": t5.Blueprint, "mt5": t5.Blueprint, "bart": bart.Blueprint, "mbart": bart.Blueprint,
+		"marian": marian.Blueprint,
 	}
 	readers    = blueprints{"vision-encoder-decoder": trocr.Blueprint} // of text in pictures
 	listeners  = blueprints{"whisper": whisper.Blueprint}              // to speech
@@ -383,7 +385,7 @@ var behindEncoder = regexp.MustCompile(`^\d+\.`)
 // tokenizerFiles are the files that transformers' tokenizers read.
 var tokenizerFiles = []string{tokenizerName, tokenizerConfigName, specialTokensName, "added_tokens.json",
 	"vocab.txt", "vocab.json", "merges.txt", "sentencepiece.bpe.model", "spiece.model", "spm.model", "tokenizer.model",
-	chat.FileName}
+	"source.spm", "target.spm", "target_vocab.json", chat.FileName}
 
 // loadPreparation loads what prepares the inputs: the tokenizer, the image processor or the feature
 // extractor. Each is taken from the first of some folders that has it.

@@ -28,8 +28,9 @@ var (
 )
 
 // loraTargets are the layers that get updates by default: peft's defaults. For the types that peft
-// has no default for (DistilBERT, MPNet, ModernBERT, Phi-3, SmolLM3, OLMo 2, Granite, mBART, ViT,
-// DeiT, DINOv2, CLIP, TrOCR and Whisper), they are the corresponding layers, and for ConvNeXt its linear ones.
+// has no default for (DistilBERT, MPNet, ModernBERT, Phi-3, SmolLM3, OLMo 2, Granite, mBART, Marian,
+// ViT, DeiT, DINOv2, CLIP, TrOCR and Whisper), they are the corresponding layers, and for ConvNeXt its
+// linear ones.
 var loraTargets = map[string][]string{
 	"bert": {"query", "value"}, "roberta": {"query", "value"}, "xlm-roberta": {"query", "value"},
 	"electra": {"query", "value"}, "distilbert": {"q_lin", "v_lin"}, "mpnet": {"attn.q", "attn.v"},
@@ -40,7 +41,8 @@ var loraTargets = map[string][]string{
 	"gemma3_text": {"q_proj", "v_proj"}, "phi3": {"qkv_proj"}, "smollm3": {"q_proj", "v_proj"},
 	"olmo2": {"q_proj", "v_proj"}, "granite": {"q_proj", "v_proj"}, "t5": {"q", "v"},
 	"mt5": {"q", "v"}, "bart": {"q_proj", "v_proj"}, "mbart": {"q_proj", "v_proj"},
-	"vit": {"q_proj", "v_proj"}, "deit": {"q_proj", "v_proj"}, "vision-encoder-decoder": {"q_proj", "v_proj"},
+	"marian": {"q_proj", "v_proj"},
+	"vit":    {"q_proj", "v_proj"}, "deit": {"q_proj", "v_proj"}, "vision-encoder-decoder": {"q_proj", "v_proj"},
 	"whisper":  {"q_proj", "v_proj"},
 	"convnext": {"pwconv1", "pwconv2"}, "convnextv2": {"pwconv1", "pwconv2"}, "clip": {"q_proj", "v_proj"},
 	"dinov2": {"query", "value"}, "dinov2_with_registers": {"query", "value"},

@@ -1,6 +1,7 @@
 package auto
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -92,7 +93,7 @@ func newModel(p transformer.Blueprint, t task, b transformer.Builder) *Model {
 		p.InitWeights(m.head, nil)
 	}
 	if h, ok := m.head.(tiedHead); ok && !p.Untied {
-		h.tie(m.backbone.InputEmbeddings)
+		h.tie(m.tiedEmbeddings())
 	}
 	return m
 }
@@ -124,12 +125,19 @@ func (m *Model) prefix() string {
 	return m.blueprint.Prefix
 }
 
-// TiedWeights are the other names of the token embedding, besides its first one in the encoder.
+// tiedEmbeddings is the token embedding that the output layer has the weight of.
+func (m *Model) tiedEmbeddings() *nn.Embedding {
+	return cmp.Or(m.backbone.TiedEmbeddings, m.backbone.InputEmbeddings)
+}
+
+// TiedWeights are the other names of the token embedding that the output layer shares, besides its
+// first one in the encoder or decoder.
 func (m *Model) TiedWeights() (names []string) {
-	if m.backbone.InputEmbeddings == nil {
+	tied := m.tiedEmbeddings()
+	if tied == nil {
 		return nil
 	}
-	embedding := func(t torch.Named) bool { return t.Tensor.Is(m.backbone.InputEmbeddings.Weight) }
+	embedding := func(t torch.Named) bool { return t.Tensor.Is(tied.Weight) }
 	inBackbone := nn.StateDict(m.backbone.Module)
 	own := inBackbone[slices.IndexFunc(inBackbone, embedding)].Name
 	if p := m.prefix(); p != "" {

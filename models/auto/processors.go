@@ -8,7 +8,7 @@ import (
 )
 
 // The steps from logits to tokens and their order are those of transformers' logits processors. The
-// processors come first, as they also apply to beam search.
+// processors come first, as they also apply without drawing.
 
 // out is the logit of a token that must not be chosen.
 var out = math.Inf(-1)
@@ -47,6 +47,12 @@ func (g Generation) processed(logits torch.Tensor, seen [][]int64, begun int) to
 			end = g.EOSTokenIDs[0]
 		}
 		logits = g.times.allowed(logits, seen, begun, end)
+	}
+	if g.Sample {
+		logits = g.warped(logits)
+	}
+	if g.RenormalizeLogits != nil && *g.RenormalizeLogits {
+		logits = logits.LogSoftmax(-1, torch.DefaultDType)
 	}
 	return logits
 }
@@ -136,7 +142,7 @@ func (g Generation) choose(logits torch.Tensor, seen [][]int64, begun int) []int
 	if !g.Sample {
 		return torch.Values[int64](logits.ArgMax(-1, false))
 	}
-	return torch.Values[int64](g.warped(logits).Softmax(-1, torch.DefaultDType).Multinomial(1, false, g.Generator))
+	return torch.Values[int64](logits.Softmax(-1, torch.DefaultDType).Multinomial(1, false, g.Generator))
 }
 
 // spare returns the minimum number of tokens to choose from. With several beams there must be

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 
 	"github.com/google/renameio/v2"
 
@@ -174,6 +175,15 @@ func (m *Model) tokenizerAsLoaded() (bool, error) {
 	}
 	if err != nil {
 		return false, err
+	}
+	same := reflect.DeepEqual(t.Config(), m.loaded.Config())
+	sided := func(t *text.Tokenizer) bool { return t.Target() != t } // a MarianTokenizer, which has no tokenizer.json
+	switch {
+	case same:
+		m.asLoaded = m.Tokenizer
+		return true, nil
+	case sided(t) || sided(m.loaded):
+		return false, nil
 	}
 	now, err := t.MarshalJSON()
 	if err != nil {

@@ -49,8 +49,9 @@ func (m *Seq2SeqLanguageModel) Task() *seq2seq.Task {
 	return must(seq2seq.NewTask(m, seq2seq.TaskOptions{}))
 }
 
-// Encode makes a sample of a source text and its target text. Both are cut if Model.Tokenizer
-// truncates. If the tokenizer puts no end token after the target, Encode does.
+// Encode makes a sample of a source text and its target text, which Model.Tokenizer and its Target
+// encode. Both are cut if Model.Tokenizer truncates. If the tokenizer puts no end token after the
+// target, Encode does.
 func (m *Seq2SeqLanguageModel) Encode(source, target string) (seq2seq.Sample, error) {
 	first, err := m.encode(text.Single(source))
 	if err != nil {
@@ -71,7 +72,7 @@ func (m *Seq2SeqLanguageModel) ForwardPair(ids, mask, decoderIDs torch.Tensor) t
 	})
 }
 
-// FinalLogitsBias is what BART and mBART add to the logits of all words, [1, vocabulary]:
+// FinalLogitsBias is what BART, mBART and Marian add to the logits of all words, [1, vocabulary]:
 // final_logits_bias of their files, which is not trained. It is undefined in other models.
 func (m *Seq2SeqLanguageModel) FinalLogitsBias() torch.Tensor {
 	if h, ok := m.head.(*seq2seqHead); ok && h.bias != nil {
@@ -200,9 +201,10 @@ func (h *seq2seqHead) forward(_ transformer.Backbone, hidden torch.Tensor) torch
 }
 
 func newSeq2SeqHead(p transformer.Blueprint, b transformer.Builder) head {
-	h := &seq2seqHead{LMHead: b.LinearNoBias(p.HiddenSize, p.Limits.VocabSize), scale: p.OutputScale}
+	vocab := p.Limits.TargetVocab()
+	h := &seq2seqHead{LMHead: b.LinearNoBias(p.HiddenSize, vocab), scale: p.OutputScale}
 	if p.LogitsBias {
-		h.bias = &logitsBias{nn.Buffer(torch.TensorOptions{DType: b.DType}.Zeros(1, p.Limits.VocabSize))}
+		h.bias = &logitsBias{nn.Buffer(torch.TensorOptions{DType: b.DType}.Zeros(1, vocab))}
 	}
 	return h
 }

@@ -39,7 +39,8 @@ func (m *Model) stopAt(stops []string) (*stopper, error) {
 	if m.Tokenizer == nil {
 		return nil, fmt.Errorf("%w, which Generation.StopStrings are found by", m.errNoTokenizer())
 	}
-	decoder := m.Tokenizer.Config().Decoder
+	t := m.Tokenizer.Target()
+	decoder := t.Config().Decoder
 	s := &stopper{strings: stops}
 	size := func(s string) int { return len(s) }
 	var own func(token string) (string, bool) // the bytes that a token stands for, if any
@@ -60,12 +61,12 @@ func (m *Model) stopAt(stops []string) (*stopper, error) {
 	for _, stop := range stops {
 		s.longest, s.window = max(s.longest, len(stop)), max(s.window, size(stop))
 	}
-	front, err := m.front()
+	front, err := front(t)
 	if err != nil {
 		return nil, err
 	}
 	s.added = func(id int64) piece {
-		token, ok := m.Tokenizer.IDToToken(id)
+		token, ok := t.IDToToken(id)
 		if !ok {
 			return piece{}
 		}
@@ -81,8 +82,8 @@ func (m *Model) stopAt(stops []string) (*stopper, error) {
 }
 
 // front returns a function that returns the tokens of the text before.
-func (m *Model) front() (func() []string, error) {
-	t, err := m.Tokenizer.WithTruncation(nil)
+func front(t *text.Tokenizer) (func() []string, error) {
+	t, err := t.WithTruncation(nil)
 	if err == nil {
 		t, err = t.WithPadding(nil)
 	}

@@ -15,7 +15,7 @@ func (m *Model) streamTo(stream func(part string)) func(ids []int64, ended bool)
 	}
 	told := 0 // bytes passed on so far
 	return func(ids []int64, ended bool) {
-		text := m.Tokenizer.Decode(ids, nil)
+		text := m.Tokenizer.Target().Decode(ids, nil)
 		end := len(text)
 		if !ended {
 			end = final(text)

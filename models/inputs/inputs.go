@@ -1,6 +1,7 @@
 package inputs
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/gotrainer/gotrainer/data"
@@ -14,15 +15,19 @@ const IgnoreIndex = engine.IgnoreIndex
 
 // Limits says which inputs a model takes.
 type Limits struct {
-	VocabSize     int64 // ids are below it
-	TypeVocabSize int64 // token types are below it; zero: the model has none and takes none but 0
-	MaxLength     int64 // the largest number of tokens of a text
-	PadTokenID    int64 // fills short rows of a batch
+	VocabSize       int64 // ids are below it
+	TargetVocabSize int64 // ids of target texts are below it; zero: VocabSize
+	TypeVocabSize   int64 // token types are below it; zero: the model has none and takes none but 0
+	MaxLength       int64 // the largest number of tokens of a text
+	PadTokenID      int64 // fills short rows of a batch
 
 	// CountedPositions says that positions start at PadTokenID+1 and count only the tokens other
 	// than PadTokenID, as in RoBERTa. Otherwise they start at 0.
 	CountedPositions bool
 }
+
+// TargetVocab is the number of tokens of target texts.
+func (l Limits) TargetVocab() int64 { return cmp.Or(l.TargetVocabSize, l.VocabSize) }
 
 // Text is a text as token ids, special tokens included.
 type Text struct {

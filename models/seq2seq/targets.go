@@ -89,9 +89,10 @@ func (t *targets) fault(labels []int64) string {
 		return fmt.Sprintf("Labels has %d tokens, but the model has positions for %d; cut the target", len(labels),
 			t.limits.MaxLength)
 	}
+	vocab := t.limits.TargetVocab()
 	for i, id := range labels {
-		if id != inputs.IgnoreIndex && (id < 0 || id >= t.limits.VocabSize) {
-			return fmt.Sprintf("label %d is %d; want an id of the vocabulary of %d, or %d for none", i, id, t.limits.VocabSize,
+		if id != inputs.IgnoreIndex && (id < 0 || id >= vocab) {
+			return fmt.Sprintf("label %d is %d; want an id of the vocabulary of %d, or %d for none", i, id, vocab,
 				inputs.IgnoreIndex)
 		}
 	}

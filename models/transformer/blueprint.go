@@ -133,8 +133,10 @@ type Backbone struct {
 	DrawMissing func(missing map[string]bool)
 
 	// OutputEmbeddings is the output layer of a decoder that has it inside; nil: the head has it.
-	OutputEmbeddings         *nn.Linear
-	InputEmbeddings          *nn.Embedding // of tokens; nil in a model of pictures
+	OutputEmbeddings *nn.Linear
+	InputEmbeddings  *nn.Embedding // of tokens; nil in a model of pictures
+	// TiedEmbeddings are those that the output layer has the weight of; nil: InputEmbeddings.
+	TiedEmbeddings           *nn.Embedding
 	SetGradientCheckpointing func(on bool) // nil if not supported
 	FuseQKVProjections       func(on bool) // nil if not supported
 }

@@ -48,6 +48,10 @@ type UnigramOptions struct {
 	// unknown characters become tokens such as <0xE2>, one for each byte, if the vocabulary has
 	// them all
 	ByteFallback bool
+	// scores are added up in float32, as SentencePiece does, and not in float64, as the library
+	// tokenizers does, which decides otherwise between segmentations of the same score. It is not in
+	// tokenizer.json.
+	Float32 bool
 }
 
 // Unigram is SentencePiece's unigram model: of all ways to segment a text into tokens, it takes the
@@ -155,6 +159,9 @@ func (m *Unigram) search(text string) ([]step, error) {
 		best[i].from = -1
 	}
 	offer := func(from, to int, id int64, score float64) {
+		if m.o.Float32 {
+			score = float64(float32(score))
+		}
 		if s := &best[to]; s.from < 0 || score > s.score {
 			*s = step{score, from, id}
 		}

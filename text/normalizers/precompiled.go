@@ -64,13 +64,23 @@ func (n *Precompiled) textBegins(at uint32) bool {
 func offset(unit uint32) uint32 { return unit >> 10 << (unit & (1 << 9) >> 6) }
 
 // lookup returns the replacement of the shortest entry that text begins with.
-func (n *Precompiled) lookup(text string) (string, bool) {
+func (n *Precompiled) lookup(text string) (replacement string, found bool) {
+	n.entries(text, func(_ int, with string) bool {
+		replacement, found = with, true
+		return false
+	})
+	return replacement, found
+}
+
+// entries calls f for the entries that text begins with, the shortest first, with their lengths and
+// replacements, until f returns false.
+func (n *Precompiled) entries(text string, f func(length int, replacement string) bool) {
 	at := offset(n.units[0])
 	for i := range len(text) {
 		c := uint32(text[i])
 		at ^= c
 		if c == 0 || int64(at) >= int64(len(n.units)) || n.units[at]&(leaf|0xFF) != c {
-			return "", false
+			return
 		}
 		unit := n.units[at]
 		at ^= offset(unit)
@@ -78,16 +88,45 @@ func (n *Precompiled) lookup(text string) (string, bool) {
 			continue
 		}
 		if int64(at) >= int64(len(n.units)) || !n.textBegins(n.units[at]&^leaf) {
-			return "", false // a damaged table, for which the reference panics
+			return // a damaged table, for which the reference panics
 		}
 		from := int(n.units[at] &^ leaf)
 		end := from
 		for end < len(n.normalized) && n.normalized[end] != 0 {
 			end++
 		}
-		return n.normalized[from:end], true
+		if !f(i+1, n.normalized[from:end]) {
+			return
+		}
 	}
-	return "", false
+}
+
+// Longest applies the table of a [Precompiled] as SentencePiece itself does: at each place of a text,
+// the longest entry is replaced. tokenizer.json has no such normalizer.
+type Longest struct{ Table *Precompiled }
+
+// Normalize applies the table.
+func (n Longest) Normalize(s *String) {
+	changes := make([]change, 0, len(s.text))
+	modified := false
+	for at := 0; at < len(s.text); {
+		length, text := 0, ""
+		n.Table.entries(s.text[at:], func(l int, replacement string) bool {
+			length, text = l, replacement
+			return true
+		})
+		if length == 0 {
+			r, size := utf8.DecodeRuneInString(s.text[at:])
+			changes = append(changes, change{r, 0})
+			at += size
+			continue
+		}
+		changes, modified = replaced(changes, utf8.RuneCountInString(s.text[at:at+length]), text), true
+		at += length
+	}
+	if modified {
+		s.transform(changes, 0)
+	}
 }
 
 // clusterLimit is the size in bytes from which clusters are not looked up as a whole.

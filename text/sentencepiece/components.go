@@ -39,8 +39,10 @@ func (m *Model) ComponentsOf(pieces []Piece, unknown int64) (c *Components, err 
 	if c.Normalizer, err = m.normalizer(); err != nil {
 		return nil, fmt.Errorf("sentencepiece: %w", err)
 	}
-	// Pieces that go on after a space are found only if the text is not divided at its spaces.
-	if !slices.ContainsFunc(pieces, func(p Piece) bool { return strings.LastIndex(p.Text, string(space)) > 0 }) {
+	// Pieces that go on after a space are found only if the text is not divided at its spaces, and
+	// only then do the scores of a whole text add up.
+	within := func(p Piece) bool { return strings.LastIndex(p.Text, string(space)) > 0 }
+	if !m.Exact && !slices.ContainsFunc(pieces, within) {
 		c.PreTokenizer = pretokenizers.Metaspace{Replacement: space, PrependScheme: pretokenizers.PrependNever}
 	}
 	return c, nil
@@ -71,7 +73,8 @@ func (m *Model) model(pieces []Piece, unknown int64) (models.Model, error) {
 		for i, p := range pieces {
 			list[i] = models.ScoredToken{Token: p.Text, Score: p.Score}
 		}
-		return models.NewUnigram(list, models.UnigramOptions{UnknownID: unknown, ByteFallback: m.ByteFallback})
+		return models.NewUnigram(list, models.UnigramOptions{UnknownID: unknown, ByteFallback: m.ByteFallback,
+			Float32: m.Exact})
 	}
 	vocab := make(map[string]int64, len(pieces))
 	for id, p := range pieces {
@@ -118,7 +121,11 @@ func (m *Model) normalizer() (normalizers.Normalizer, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, charsmap)
+		if m.Exact {
+			all = append(all, normalizers.Longest{Table: charsmap})
+		} else {
+			all = append(all, charsmap)
+		}
 	}
 	if m.RemoveExtraWhitespaces {
 		for _, r := range [][2]string{{`\A +| +\z`, ""}, {" {2,}", " "}} {

@@ -49,6 +49,11 @@ type Model struct {
 	AddDummyPrefix         bool   // a text gets a space before it
 	RemoveExtraWhitespaces bool   // spaces around a text, and repeated ones, are dropped
 
+	// Exact makes components that follow SentencePiece where the library tokenizers does not: in how
+	// it normalizes combining characters, and in the precision of scores. Such components cannot be
+	// written as tokenizer.json. A file does not set it.
+	Exact bool
+
 	escapes, suffix bool
 }
 

@@ -43,4 +43,6 @@ func NewView(p engine.ForwardPass, b inputs.Batch, answers []bool, compact bool)
 }
 
 // Score is [Score] for the tokens of the answers, [B, L-1].
-func (v View) Score(m Model, o Options) Scored { return Score(m, v.IDs, v.Mask, v.Answers, v.Places, o) }
+func (v View) Score(m Model, o Options) Scored {
+	return Score(m, v.IDs, v.Mask, v.Answers, v.Places, o)
+}
