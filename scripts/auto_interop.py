@@ -21,6 +21,7 @@ libtorch as always (GOTRAINER_LIB).
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile

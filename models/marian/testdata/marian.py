@@ -59,9 +59,7 @@ OPUS = dict(num_beams=4, bad_words_ids=[[0]], forced_eos_token_id=causal.END, re
 WAYS = [
     dict(max_new_tokens=12),
     dict(OPUS),
-    dict(
-        OPUS, num_return_sequences=2, no_repeat_ngram_size=2, length_penalty=0.6, bad_words_ids=[[0], [17], [28, 16]]
-    ),
+    dict(OPUS, num_return_sequences=2, no_repeat_ngram_size=2, length_penalty=0.6, bad_words_ids=[[0], [17], [28, 16]]),
     dict(OPUS, do_sample=True, num_beams=1, temperature=0.7, top_k=20, bad_words_ids=[[0], [5, 6], [7]]),
     dict(OPUS, do_sample=True, num_beams=3, max_length=9),
     dict(max_new_tokens=6, renormalize_logits=True, repetition_penalty=1.5, forced_eos_token_id=[5, 6]),
@@ -97,9 +95,7 @@ for label, settings in MODELS.items():
 
     def make(attention="sdpa", dtype=torch.float32):
         torch.manual_seed(42)
-        model = MarianMTModel._from_config(
-            MarianConfig(**SIZES | settings), attn_implementation=attention, dtype=dtype
-        )
+        model = MarianMTModel._from_config(MarianConfig(**SIZES | settings), attn_implementation=attention, dtype=dtype)
         after = generator()
         model.final_logits_bias.copy_(bias)
         return model, after
@@ -209,6 +205,7 @@ for label, settings in MODELS.items():
         grad_norms=[float(r["grad_norm"]).hex() for r in log],
         final=parameters(model),
     )
+
     def write(model, **settings):
         """generate. Its beam search takes vocab_size for the number of logits, which fails with two vocabularies"""
         sizes, model.config.vocab_size = model.config.vocab_size, config.decoder_vocab_size
