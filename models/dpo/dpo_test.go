@@ -122,20 +122,10 @@ func load(t *testing.T) (r recorded) {
 // model makes a model from a seed, with the tokenizer of testdata.
 func (r recorded) model(t *testing.T, family string, seed uint64) *auto.CausalLanguageModel {
 	t.Helper()
-	dir := modeltest.ConfigFolder(t, r.Models[family])
-	require.NoError(t, os.CopyFS(dir, os.DirFS("testdata/tokenizer")))
-	torch.ManualSeed(seed)
-	m, err := auto.CausalLM(t.Context(), dir, auto.Options{FromConfig: true, Warnings: io.Discard})
-	require.NoError(t, err)
-	torch.NoGrad(func() {
-		for _, p := range nn.Params(m) {
-			if p.Tensor.Dim() == 2 {
-				p.Tensor.MulScalar_(4)
-			}
-		}
-	})
-	modeltest.SameWeights(t, m, r.Initial[family][strconv.FormatUint(seed, 10)])
-	return m
+	return modeltest.TRLModel(t, r.Models[family], seed, r.Initial[family][strconv.FormatUint(seed, 10)],
+		func(dir string) (*auto.CausalLanguageModel, error) {
+			return auto.CausalLM(t.Context(), dir, auto.Options{FromConfig: true, Warnings: io.Discard})
+		})
 }
 
 // texts are the preferences that are texts, as samples.
@@ -242,7 +232,7 @@ func TestRunsHaveTheBitsOfDPOTrainer(t *testing.T) {
 				require.NoError(t, m.AddLoRA(lora.Config{R: run.LoRA.R, Alpha: run.LoRA.Alpha, Dropout: run.LoRA.Dropout}))
 			}
 			if testenv.SameBits() {
-				assert.Equal(t, run.Initial, trained(m))
+				assert.Equal(t, run.Initial, modeltest.Trained(m))
 			}
 			o := run.Settings.options()
 			o.Precomputed = run.Settings.Precompute
@@ -278,7 +268,7 @@ func TestRunsHaveTheBitsOfDPOTrainer(t *testing.T) {
 				modeltest.SameNumbers(t, run.Logs[i], l, share)
 			}
 			if testenv.SameBits() {
-				assert.Equal(t, run.Final, trained(m))
+				assert.Equal(t, run.Final, modeltest.Trained(m))
 			}
 			metrics, err := fit.Evaluate(t.Context(), data.Slice[dpo.Sample](eval))
 			require.NoError(t, err)
@@ -292,15 +282,4 @@ func TestRunsHaveTheBitsOfDPOTrainer(t *testing.T) {
 			}
 		})
 	}
-}
-
-// trained are the weights that are trained, as they stand in the JSON file.
-func trained(m *auto.CausalLanguageModel) map[string]string {
-	weights := map[string]string{}
-	for _, p := range nn.Params(m) {
-		if p.Tensor.NeedsGrad() {
-			weights[p.Name] = modeltest.Sum(p.Tensor.Bytes())
-		}
-	}
-	return weights
 }

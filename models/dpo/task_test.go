@@ -212,7 +212,7 @@ func TestARunContinuesBitForBit(t *testing.T) {
 						logs = append(logs, row)
 					}
 				}
-				return logs, fmt.Sprint(trained(m)), nil
+				return logs, fmt.Sprint(modeltest.Trained(m)), nil
 			}
 			want, weights, err := run(t.TempDir())
 			require.NoError(t, err)

@@ -182,20 +182,10 @@ func load(t *testing.T) (r recorded) {
 // model makes the model of a family from its seed, with the tokenizer of package dpo's tests.
 func (r recorded) model(t *testing.T, family string) *auto.CausalLanguageModel {
 	t.Helper()
-	dir := modeltest.ConfigFolder(t, r.Models[family])
-	require.NoError(t, os.CopyFS(dir, os.DirFS("../dpo/testdata/tokenizer")))
-	torch.ManualSeed(42)
-	m, err := auto.CausalLM(t.Context(), dir, auto.Options{FromConfig: true, Warnings: io.Discard})
-	require.NoError(t, err)
-	torch.NoGrad(func() {
-		for _, p := range nn.Params(m) {
-			if p.Tensor.Dim() == 2 {
-				p.Tensor.MulScalar_(4)
-			}
-		}
-	})
-	modeltest.SameWeights(t, m, r.Initial[family])
-	return m
+	return modeltest.TRLModel(t, r.Models[family], 42, r.Initial[family],
+		func(dir string) (*auto.CausalLanguageModel, error) {
+			return auto.CausalLM(t.Context(), dir, auto.Options{FromConfig: true, Warnings: io.Discard})
+		})
 }
 
 func encode(t *testing.T, m *auto.CausalLanguageModel, prompts []prompt) (samples []grpo.Sample) {
@@ -330,7 +320,7 @@ func TestRunsHaveTheBitsOfGRPOTrainer(t *testing.T) {
 			task, err := m.GRPOTask(o)
 			require.NoError(t, err)
 			if run.LoRA != nil {
-				draw(m) // after the reference was taken
+				modeltest.DrawTrained(m) // after the reference was taken
 			}
 			recorded := slices.Concat(run.Generated, run.Evaluated)
 			grpo.Watch(task, func(completions [][]int64) [][]int64 {
@@ -368,7 +358,7 @@ func TestRunsHaveTheBitsOfGRPOTrainer(t *testing.T) {
 			logs := slices.DeleteFunc(result.History, func(l trainer.Logs) bool { _, ok := l["loss"]; return !ok })
 			require.Len(t, logs, len(run.Logs)-1)
 			if testenv.SameBits() {
-				assert.Equal(t, run.Final, trained(m))
+				assert.Equal(t, run.Final, modeltest.Trained(m))
 				assert.Equal(t, run.Generator, modeltest.Generator(), "the generator has another state")
 			}
 			for i, l := range logs {
@@ -393,33 +383,4 @@ func TestRunsHaveTheBitsOfGRPOTrainer(t *testing.T) {
 			}
 		})
 	}
-}
-
-// draw gives an adapter weights that do not depend on where the generator stood: those of
-// testdata/grpo.py.
-func draw(m *auto.CausalLanguageModel) {
-	var names []string
-	params := map[string]torch.Tensor{}
-	for _, p := range nn.Params(m) {
-		if p.Tensor.NeedsGrad() {
-			names, params[p.Name] = append(names, p.Name), p.Tensor
-		}
-	}
-	torch.ManualSeed(42)
-	torch.NoGrad(func() {
-		for _, name := range slices.Sorted(slices.Values(names)) {
-			torch.Call("aten::normal_", params[name], 0.0, 0.1, nil)
-		}
-	})
-}
-
-// trained are the weights that are trained, as they stand in the JSON file.
-func trained(m *auto.CausalLanguageModel) map[string]string {
-	weights := map[string]string{}
-	for _, p := range nn.Params(m) {
-		if p.Tensor.NeedsGrad() {
-			weights[p.Name] = modeltest.Sum(p.Tensor.Bytes())
-		}
-	}
-	return weights
 }

@@ -87,7 +87,7 @@ func TestRunsOnTwoProcessesHaveTheBitsOfGRPOTrainer(t *testing.T) {
 			}
 			for rank, m := range models {
 				if testenv.SameBits() {
-					assert.Equal(t, run[rank].Final, trained(m), "rank %d", rank)
+					assert.Equal(t, run[rank].Final, modeltest.Trained(m), "rank %d", rank)
 				}
 			}
 			require.Len(t, history[0], len(run[0].Logs)+1, "the last row sums up the run")
@@ -128,7 +128,7 @@ func together(t *testing.T, world, updates int, change func(o *trainer.Options, 
 		return err
 	})
 	for _, m := range models {
-		weights = append(weights, trained(m))
+		weights = append(weights, modeltest.Trained(m))
 	}
 	return weights, logs, errs
 }

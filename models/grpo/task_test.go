@@ -18,6 +18,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/auto"
 	"github.com/gotrainer/gotrainer/models/gpt2"
 	"github.com/gotrainer/gotrainer/models/grpo"
+	"github.com/gotrainer/gotrainer/models/internal/modeltest"
 	"github.com/gotrainer/gotrainer/models/llama"
 	"github.com/gotrainer/gotrainer/models/lora"
 	"github.com/gotrainer/gotrainer/nn"
@@ -107,7 +108,7 @@ func TestARunContinuesBitForBit(t *testing.T) {
 				if err != nil {
 					return nil, "", err
 				}
-				return withoutTimes(r.History), fmt.Sprint(trained(m)), nil
+				return withoutTimes(r.History), fmt.Sprint(modeltest.Trained(m)), nil
 			}
 			want, weights, err := run(t.TempDir())
 			require.NoError(t, err)

@@ -116,20 +116,10 @@ func load(t *testing.T) (r recorded) {
 // model makes a model from a seed, with the tokenizer of package dpo's tests.
 func (r recorded) model(t *testing.T, family string, seed uint64) *auto.CausalLanguageModel {
 	t.Helper()
-	dir := modeltest.ConfigFolder(t, r.Models[family])
-	require.NoError(t, os.CopyFS(dir, os.DirFS("../dpo/testdata/tokenizer")))
-	torch.ManualSeed(seed)
-	m, err := auto.CausalLM(t.Context(), dir, auto.Options{FromConfig: true, Warnings: io.Discard})
-	require.NoError(t, err)
-	torch.NoGrad(func() {
-		for _, p := range nn.Params(m) {
-			if p.Tensor.Dim() == 2 {
-				p.Tensor.MulScalar_(4)
-			}
-		}
-	})
-	modeltest.SameWeights(t, m, r.Initial[family][strconv.FormatUint(seed, 10)])
-	return m
+	return modeltest.TRLModel(t, r.Models[family], seed, r.Initial[family][strconv.FormatUint(seed, 10)],
+		func(dir string) (*auto.CausalLanguageModel, error) {
+			return auto.CausalLM(t.Context(), dir, auto.Options{FromConfig: true, Warnings: io.Discard})
+		})
 }
 
 // reference is the model of the other seed.
@@ -278,7 +268,7 @@ func TestRunsHaveTheBitsOfKTOTrainer(t *testing.T) {
 			task, err := m.KTOTask(o)
 			require.NoError(t, err)
 			if run.LoRA != nil {
-				draw(m)
+				modeltest.DrawTrained(m)
 			}
 			samples := task.Keep(texts(t, m))
 			eo := engine.Options{Optimizer: optimizer(t), GradientCheckpointing: run.Settings.Checkpointing}
@@ -299,7 +289,7 @@ func TestRunsHaveTheBitsOfKTOTrainer(t *testing.T) {
 			}
 			if testenv.SameBits() {
 				assert.Equal(t, run.Generator, modeltest.Generator(), "the generator has another state")
-				assert.Equal(t, run.Final, trained(m))
+				assert.Equal(t, run.Final, modeltest.Trained(m))
 				share = 1e-5
 			}
 			metrics, err := fit.Evaluate(t.Context(), data.Slice[kto.Sample](samples[:4]))
@@ -357,7 +347,7 @@ func TestRunsOnTwoProcessesHaveTheBitsOfKTOTrainer(t *testing.T) {
 			}
 			for _, m := range models {
 				if testenv.SameBits() {
-					assert.Equal(t, run.Final, trained(m))
+					assert.Equal(t, run.Final, modeltest.Trained(m))
 				}
 			}
 		})
@@ -381,32 +371,4 @@ func (s settings) trainer() trainer.Options {
 // rows are the rows of training.
 func rows(history []trainer.Logs) []trainer.Logs {
 	return slices.DeleteFunc(history, func(l trainer.Logs) bool { _, ok := l["loss"]; return !ok })
-}
-
-// draw gives an adapter the weights of testdata/kto.py.
-func draw(m *auto.CausalLanguageModel) {
-	params := map[string]torch.Tensor{}
-	var names []string
-	for _, p := range nn.Params(m) {
-		if p.Tensor.NeedsGrad() {
-			names, params[p.Name] = append(names, p.Name), p.Tensor
-		}
-	}
-	torch.ManualSeed(42)
-	torch.NoGrad(func() {
-		for _, name := range slices.Sorted(slices.Values(names)) {
-			torch.Call("aten::normal_", params[name], 0.0, 0.1, nil)
-		}
-	})
-}
-
-// trained are the weights that are trained, as they stand in the JSON file.
-func trained(m *auto.CausalLanguageModel) map[string]string {
-	weights := map[string]string{}
-	for _, p := range nn.Params(m) {
-		if p.Tensor.NeedsGrad() {
-			weights[p.Name] = modeltest.Sum(p.Tensor.Bytes())
-		}
-	}
-	return weights
 }

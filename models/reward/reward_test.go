@@ -104,20 +104,10 @@ func load(t *testing.T) (r recorded) {
 // model makes a model from seed 42, with the tokenizer.
 func (r recorded) model(t *testing.T, family string) *auto.SequenceClassifier {
 	t.Helper()
-	dir := modeltest.ConfigFolder(t, r.Models[family])
-	require.NoError(t, os.CopyFS(dir, os.DirFS(preferences+"tokenizer")))
-	torch.ManualSeed(42)
-	m, err := auto.RewardModel(t.Context(), dir, auto.Options{FromConfig: true, Warnings: io.Discard})
-	require.NoError(t, err)
-	torch.NoGrad(func() {
-		for _, p := range nn.Params(m) {
-			if p.Tensor.Dim() == 2 {
-				p.Tensor.MulScalar_(4)
-			}
-		}
-	})
-	modeltest.SameWeights(t, m, r.Initial[family])
-	return m
+	return modeltest.TRLModel(t, r.Models[family], 42, r.Initial[family],
+		func(dir string) (*auto.SequenceClassifier, error) {
+			return auto.RewardModel(t.Context(), dir, auto.Options{FromConfig: true, Warnings: io.Discard})
+		})
 }
 
 // texts are the preferences that are texts, as samples.
@@ -222,7 +212,7 @@ func TestRunsHaveTheBitsOfRewardTrainer(t *testing.T) {
 				require.NoError(t, m.AddLoRA(c))
 			}
 			if testenv.SameBits() {
-				assert.Equal(t, run.Initial, trained(m))
+				assert.Equal(t, run.Initial, modeltest.Trained(m))
 			}
 			task := rewardTask(t, m, run.Settings.options())
 			if run.Family != "bert" {
@@ -251,7 +241,7 @@ func TestRunsHaveTheBitsOfRewardTrainer(t *testing.T) {
 				modeltest.SameNumbers(t, run.Logs[i], l, share)
 			}
 			if testenv.SameBits() {
-				assert.Equal(t, run.Final, trained(m))
+				assert.Equal(t, run.Final, modeltest.Trained(m))
 			}
 			metrics, err := fit.Evaluate(t.Context(), data.Slice[reward.Sample](eval))
 			require.NoError(t, err)
@@ -265,15 +255,4 @@ func TestRunsHaveTheBitsOfRewardTrainer(t *testing.T) {
 			}
 		})
 	}
-}
-
-// trained are the weights that are trained, as they stand in the JSON file.
-func trained(m *auto.SequenceClassifier) map[string]string {
-	weights := map[string]string{}
-	for _, p := range nn.Params(m) {
-		if p.Tensor.NeedsGrad() {
-			weights[p.Name] = modeltest.Sum(p.Tensor.Bytes())
-		}
-	}
-	return weights
 }

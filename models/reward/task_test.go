@@ -107,7 +107,7 @@ func TestARunContinuesBitForBit(t *testing.T) {
 						logs = append(logs, row)
 					}
 				}
-				return logs, fmt.Sprint(trained(m)), nil
+				return logs, fmt.Sprint(modeltest.Trained(m)), nil
 			}
 			want, weights, err := run(t.TempDir())
 			require.NoError(t, err)
@@ -124,7 +124,7 @@ func TestARunContinuesBitForBit(t *testing.T) {
 				false: "model.safetensors"}[adapted]))
 			m, err := auto.RewardModel(t.Context(), checkpoint, auto.Options{BaseModel: base, Warnings: io.Discard})
 			require.NoError(t, err)
-			assert.Equal(t, weights, fmt.Sprint(trained(m)))
+			assert.Equal(t, weights, fmt.Sprint(modeltest.Trained(m)))
 			assert.EqualValues(t, 1, m.Limits().PadTokenID)
 			assert.Equal(t, "LlamaForSequenceClassification", m.Architecture())
 		})
