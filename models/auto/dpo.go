@@ -78,21 +78,39 @@ func (m *CausalLanguageModel) Logits() transformer.Logits { return m.blueprint.L
 // writes the prompt differently when it stands alone, the end of the prompt becomes part of the
 // answer. Nothing is cut.
 func (m *CausalLanguageModel) EncodePreference(p chat.Preference) (s dpo.Sample, err error) {
+	prompt, answers, err := m.divided(p, p.Chosen, p.Rejected)
+	if err != nil {
+		return s, err
+	}
+	return dpo.Sample{PromptIDs: prompt, ChosenIDs: answers[0], RejectedIDs: answers[1]}, nil
+}
+
+// divided returns the tokens of a preference's prompt, and those of answers to it, which begin where
+// the tokens of one of them first differ from those of the prompt alone.
+func (m *Model) divided(p chat.Preference, answers ...chat.Content) (prompt []int64, rest [][]int64, err error) {
 	if m.Tokenizer == nil {
-		return s, m.errNoTokenizer()
+		return nil, nil, m.errNoTokenizer()
 	}
-	var ids [3][]int64
-	for i, answer := range []*chat.Content{nil, &p.Chosen, &p.Rejected} {
-		if ids[i], err = m.answerIDs(p, answer); err != nil {
-			return s, err
+	if prompt, err = m.answerIDs(p, nil); err != nil {
+		return nil, nil, err
+	}
+	n := len(prompt)
+	for _, answer := range answers {
+		ids, err := m.answerIDs(p, &answer)
+		if err != nil {
+			return nil, nil, err
 		}
+		rest = append(rest, ids)
+		same := 0
+		for same < min(n, len(ids)) && ids[same] == prompt[same] {
+			same++
+		}
+		n = same
 	}
-	prompt, chosen, rejected := ids[0], ids[1], ids[2]
-	n := 0
-	for n < min(len(prompt), len(chosen), len(rejected)) && chosen[n] == prompt[n] && rejected[n] == prompt[n] {
-		n++
+	for i, ids := range rest {
+		rest[i] = ids[n:]
 	}
-	return dpo.Sample{PromptIDs: prompt[:n:n], ChosenIDs: chosen[n:], RejectedIDs: rejected[n:]}, nil
+	return prompt[:n:n], rest, nil
 }
 
 // answerIDs returns the tokens of a preference's prompt with an answer; nil: of the prompt alone,

@@ -23,21 +23,10 @@ func (m *CausalLanguageModel) KTOTask(o kto.TaskOptions) (*kto.Task, error) {
 // texts end with the tokenizer's eos_token. Where the completion begins is what
 // [CausalLanguageModel.EncodePreference] says of answers. Nothing is cut.
 func (m *CausalLanguageModel) EncodeUnpairedPreference(u chat.UnpairedPreference) (s kto.Sample, err error) {
-	if m.Tokenizer == nil {
-		return s, m.errNoTokenizer()
-	}
 	p := chat.Preference{Prompt: u.Prompt, Chosen: u.Completion, Tools: u.Tools, Variables: u.Variables}
-	prompt, err := m.answerIDs(p, nil)
+	prompt, completion, err := m.divided(p, u.Completion)
 	if err != nil {
 		return s, err
 	}
-	whole, err := m.answerIDs(p, &u.Completion)
-	if err != nil {
-		return s, err
-	}
-	n := 0
-	for n < min(len(prompt), len(whole)) && prompt[n] == whole[n] {
-		n++
-	}
-	return kto.Sample{PromptIDs: prompt[:n:n], CompletionIDs: whole[n:], Label: u.Label}, nil
+	return kto.Sample{PromptIDs: prompt, CompletionIDs: completion[0], Label: u.Label}, nil
 }

@@ -77,14 +77,15 @@ func (t *Task) TrainingLogs() []string {
 // logged returns the logged values of the micro-batches of all processes, [len(TrainingLogs)].
 func (t *Task) logged(p engine.ForwardPass, g *generation, x learned, o objective) torch.Tensor {
 	var sums, counts, lowest []torch.Tensor // of this process
-	add := func(values torch.Tensor) {      // a mean over tokens or, for values of whole completions, over completions
+	tokens := x.mask.Sum(torch.DefaultDType)
+	add := func(values torch.Tensor) { // a mean over tokens or, for values of whole completions, over completions
 		if values.Size(1) == 1 && x.mask.Size(1) != 1 {
 			sums = append(sums, values.Sum(torch.DefaultDType))
 			counts = append(counts, torch.TensorOptions{Device: values.Device()}.Full(float64(values.Size(0))))
 			return
 		}
 		sums = append(sums, values.Mul(x.mask).Sum(torch.DefaultDType))
-		counts = append(counts, x.mask.Sum(torch.DefaultDType))
+		counts = append(counts, tokens)
 	}
 	ofEach := func(values torch.Tensor) torch.Tensor {
 		if values.Size(1) == 1 && x.mask.Size(1) != 1 {
