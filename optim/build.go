@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/torch"
@@ -13,7 +14,8 @@ import (
 // build checks the groups like torch.optim.Optimizer.add_param_group, but more strictly: parameters
 // must have distinct names, because states are stored by name.
 func build(r rule, implementation Implementation, groups []Group) (Optimizer, error) {
-	if err := implementation.resolve(&r, groups); err != nil {
+	common := slices.DeleteFunc(slices.Clone(groups), func(g Group) bool { return g.Optimizer != nil })
+	if err := implementation.resolve(&r, common); err != nil {
 		return nil, err
 	}
 	if r.implementation == Fused { // the kernel counts the steps in a tensor on the parameter's device
@@ -24,13 +26,10 @@ func build(r rule, implementation Implementation, groups []Group) (Optimizer, er
 			}
 		}
 	}
-	o := &optimizer{rule: r, lr: r.lr, eval: r.modes != nil}
-	if r.momentum != nil {
-		o.moment = r.momentum.value
-	}
+	o := &optimizer{name: r.name, lr: r.lr}
 	names := map[string]bool{}
 	for i, given := range groups {
-		g, err := o.newGroup(given, i, names)
+		g, err := newGroup(given, &r, i, names)
 		if err != nil {
 			return nil, err
 		}
@@ -45,27 +44,39 @@ func build(r rule, implementation Implementation, groups []Group) (Optimizer, er
 		return nil, errorf(ErrParam, "parameters %q and %q are one and the same tensor; give shared weights once",
 			o.params[i].Name, o.params[j].Name)
 	}
+	o.eval = o.hasModes()
 	o.all = tensorsOf(o.params)
 	return o, nil
 }
 
 // newGroup checks the i-th group. names contains the names of the parameters of all previous
 // groups.
-func (o *optimizer) newGroup(given Group, i int, names map[string]bool) (*group, error) {
+func newGroup(given Group, r *rule, i int, names map[string]bool) (*group, error) {
 	where := fmt.Sprintf("group %d", i)
 	if given.Name != "" {
 		where = fmt.Sprintf("group %q", given.Name)
 	}
-	g := &group{Group: given}
-	g.LRScale = cmp.Or(given.LRScale, 1)
-	g.WeightDecay = new(optional.Or(given.WeightDecay, o.rule.weightDecay))
-	if given.LowRank && !o.rule.lowRank {
+	scale := 1.0
+	if given.Optimizer != nil {
+		own, err := ruleOf(given, i)
+		if err != nil {
+			return nil, err
+		}
+		r, scale = own, given.Optimizer.LearningRate()/r.lr
+	}
+	g := &group{Group: given, rule: r}
+	if r.momentum != nil {
+		g.moment = r.momentum.value
+	}
+	g.LRScale = cmp.Or(given.LRScale, scale)
+	g.WeightDecay = new(optional.Or(given.WeightDecay, r.weightDecay))
+	if given.LowRank && !r.lowRank {
 		return nil, errorf(ErrOption, "LowRank of %s is set, but %s has no low-rank form; want GaLoreAdamW, "+
-			"GaLoreAdamW8bit, GaLoreAdafactor or APOLLOAdamW", where, o.rule.name)
+			"GaLoreAdamW8bit, GaLoreAdafactor or APOLLOAdamW", where, r.name)
 	}
 	if !(g.LRScale >= 0) || math.IsInf(g.LRScale, 0) {
 		return nil, errorf(ErrOption, "LRScale of %s is %g; want a finite number that is not negative", where,
-			given.LRScale)
+			g.LRScale)
 	}
 	if d := *g.WeightDecay; !(d >= 0) || math.IsInf(d, 0) {
 		return nil, errorf(ErrOption, "WeightDecay of %s is %g; want a finite number that is not negative", where, d)
@@ -82,16 +93,35 @@ func (o *optimizer) newGroup(given Group, i int, names map[string]bool) (*group,
 		if err := trainable(p.Tensor); err != nil {
 			return nil, errorf(ErrParam, "parameter %q of %s %v", p.Name, where, err)
 		}
-		if o.rule.check != nil {
-			if err := o.rule.check(g.Group, p); err != nil {
+		if r.check != nil {
+			if err := r.check(g.Group, p); err != nil {
 				return nil, err
 			}
 		}
-		g.members = append(g.members, &member{Named: p, lowRank: given.LowRank})
+		g.members = append(g.members, &member{Named: p, group: g, lowRank: given.LowRank})
 	}
 	g.arrange()
-	g.numbers = o.rule.groupNumbers()
+	g.numbers = r.groupNumbers()
 	return g, nil
+}
+
+// ruleOf returns the rule of the optimizer of the i-th group.
+func ruleOf(g Group, i int) (*rule, error) {
+	builder := g.Optimizer
+	g.Optimizer, g.Name = nil, cmp.Or(g.Name, strconv.Itoa(i))
+	made, err := builder.Build([]Group{g, {}}) // as one of several groups, it may be empty
+	if err != nil {
+		return nil, err
+	}
+	o, ok := made.(*optimizer)
+	if !ok {
+		if u, updates := made.(BackwardUpdater); updates {
+			u.RemoveHooks()
+		}
+		return nil, errorf(ErrOption, "%T does not work in a group; want AdamW, Muon or another one of this package that "+
+			"updates in Step", builder)
+	}
+	return o.groups[0].rule, nil
 }
 
 // trainable returns the reason why t cannot be a parameter, or nil if it can.

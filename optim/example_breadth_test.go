@@ -98,21 +98,28 @@ func ExampleLayerDecay() {
 }
 
 // Two optimizers for one model: Muon updates the matrices of hidden layers, AdamW the embeddings
-// and all other parameters.
+// and all other parameters. The same groups can be those of engine.Options.
 func ExampleByPattern() {
 	params := []torch.Named{
 		{Name: "embed.weight", Tensor: torch.Ones(50, 16).RequiresGrad()},
 		{Name: "layers.0.weight", Tensor: torch.Ones(16, 16).RequiresGrad()},
 		{Name: "layers.0.bias", Tensor: torch.Ones(16).RequiresGrad()},
 	}
-	groups, err := optim.ByPattern(params, optim.Pattern{Name: "hidden", Match: `^layers\.\d+\.weight$`})
+	groups, err := optim.ByPattern(params, optim.Pattern{Name: "AdamW", Match: "embed|bias$",
+		Optimizer: optim.AdamW{LR: 3e-4, Beta2: new(0.95)}})
 	if err != nil {
 		log.Fatal(err)
 	}
-	muon := optim.NewMuon(groups[0].Params, optim.Muon{})
-	adamw := optim.NewAdamW(groups[1].Params, optim.AdamW{})
-	fmt.Println(len(muon.Params()), len(adamw.Params()))
-	// Output: 1 2
+	opt, err := optim.Muon{LR: 0.02}.Build(groups)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, g := range opt.Groups() {
+		fmt.Printf("%s: %d parameters, rate x%.3g, decay %g\n", g.Name, len(g.Params), g.LRScale, *g.WeightDecay)
+	}
+	// Output:
+	// AdamW: 2 parameters, rate x0.015, decay 0.01
+	// rest: 1 parameters, rate x1, decay 0.1
 }
 
 // A run of PyTorch continues here, and the other way round: the tensors fit into a safetensors

@@ -19,15 +19,16 @@ func failing(t *testing.T, kernel, allocation *bool) *optimizer {
 		t.Fatal(err)
 	}
 	o := opt.(*optimizer)
-	kernelOf, empty := o.rule.fused, o.rule.states[0].make
+	r := o.groups[0].rule
+	kernelOf, empty := r.fused, r.states[0].make
 	outOfMemory := &torch.Error{Op: "test", Code: torch.ErrOutOfMemory, Msg: "no memory, as asked for"}
-	o.rule.fused = func(s *shard, set settings) {
+	r.fused = func(s *shard, set settings) {
 		if *kernel {
 			panic(outOfMemory)
 		}
 		kernelOf(s, set)
 	}
-	o.rule.states[0].make = func(m *member, lr float64) torch.Tensor {
+	r.states[0].make = func(m *member, lr float64) torch.Tensor {
 		if *allocation {
 			panic(outOfMemory)
 		}

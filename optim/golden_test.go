@@ -20,11 +20,13 @@ const (
 
 var everything = []string{"weight", "bias", "scale", "late", "rare", "frozen"}
 
-// groupCase is a group of a golden case: its parameters' names, weight decay and rate scale.
+// groupCase is a group of a golden case: its parameters' names, weight decay, rate scale and own
+// optimizer.
 type groupCase struct {
-	names []string
-	decay *float64
-	scale float64
+	names     []string
+	decay     *float64
+	scale     float64
+	optimizer optim.Builder
 }
 
 var one = []groupCase{{names: everything}}
@@ -73,7 +75,7 @@ func start(t *testing.T, g *golden.File, b optim.Builder, groups []groupCase, dt
 	r := &run{t, g, dtypes, map[string]torch.Tensor{}, nil}
 	var built []optim.Group
 	for _, c := range groups {
-		group := optim.Group{WeightDecay: c.decay, LRScale: c.scale}
+		group := optim.Group{WeightDecay: c.decay, LRScale: c.scale, Optimizer: c.optimizer}
 		for _, name := range c.names {
 			p := r.cast(name, g.Tensor("init."+name)).Clone().SetRequiresGrad(name != "frozen")
 			r.params[name] = p

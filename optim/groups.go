@@ -17,6 +17,7 @@ type Pattern struct {
 	WeightDecay *float64 // as in Group
 	LRScale     float64  // as in Group
 	LowRank     bool     // as in Group
+	Optimizer   Builder  // as in Group
 }
 
 // ByPattern makes one group for each pattern, with the parameters that match it and none of the
@@ -35,7 +36,8 @@ func ByPattern(params []torch.Named, patterns ...Pattern) ([]Group, error) {
 		if expressions[i], err = regexp.Compile(p.Match); err != nil {
 			return nil, errorf(ErrOption, "pattern %d: %v", i, err)
 		}
-		groups[i] = Group{Name: p.Name, WeightDecay: p.WeightDecay, LRScale: p.LRScale, LowRank: p.LowRank}
+		groups[i] = Group{Name: p.Name, WeightDecay: p.WeightDecay, LRScale: p.LRScale, LowRank: p.LowRank,
+			Optimizer: p.Optimizer}
 		if p.Name == "" {
 			groups[i].Name = p.Match
 		}
@@ -69,7 +71,8 @@ next:
 //
 //	groups = optim.LayerDecay(optim.NoDecay(params, 0.01), 0.8, optim.TransformerLayer)
 //
-// It panics with [*torch.Error] if decay is not between 0 and 1.
+// It panics with [*torch.Error] if decay is not between 0 and 1, and if a group has an Optimizer
+// but no LRScale to multiply.
 func LayerDecay(groups []Group, decay float64, layer func(name string) int) []Group {
 	if !(decay > 0 && decay <= 1) {
 		panic(&torch.Error{Op: "optim.LayerDecay", Code: torch.ErrValue, Msg: "decay is " + strconv.FormatFloat(decay,
@@ -77,6 +80,10 @@ func LayerDecay(groups []Group, decay float64, layer func(name string) int) []Gr
 	}
 	top := -1
 	for _, g := range groups {
+		if g.Optimizer != nil && g.LRScale == 0 {
+			panic(&torch.Error{Op: "optim.LayerDecay", Code: torch.ErrValue, Msg: "group " + strconv.Quote(g.Name) +
+				" has an Optimizer and no LRScale; want its rate as a multiple of that of the other groups"})
+		}
 		for _, p := range g.Params {
 			top = max(top, layer(p.Name))
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -43,7 +44,7 @@ func (o *optimizer) groupState() (all []torch.Named) {
 		return nil
 	}
 	for i, g := range o.groups {
-		for j, s := range o.rule.groupStates {
+		for j, s := range g.rule.groupStates {
 			t := torch.TensorOptions{DType: torch.Float64}.Full(g.numbers[j])
 			all = append(all, torch.Named{Name: fmt.Sprintf("%s%d.%s", groupPrefix, i, s.name), Tensor: t})
 		}
@@ -55,11 +56,8 @@ func (o *optimizer) groupState() (all []torch.Named) {
 // the groups start with initial values.
 func (o *optimizer) takeGroupState(given []torch.Named) (rest []torch.Named, numbers [][]float64, err error) {
 	numbers = make([][]float64, len(o.groups))
-	for i := range o.groups {
-		numbers[i] = o.rule.groupNumbers()
-	}
-	if len(o.rule.groupStates) == 0 {
-		return given, numbers, nil
+	for i, g := range o.groups {
+		numbers[i] = g.rule.groupNumbers()
 	}
 	found := map[string]bool{}
 	for _, s := range given {
@@ -79,11 +77,11 @@ func (o *optimizer) takeGroupState(given []torch.Named) (rest []torch.Named, num
 	if len(given) == 0 {
 		return rest, numbers, nil
 	}
-	for i := range o.groups {
-		for _, s := range o.rule.groupStates {
+	for i, g := range o.groups {
+		for _, s := range g.rule.groupStates {
 			if name := fmt.Sprintf("%s%d.%s", groupPrefix, i, s.name); !found[name] {
 				return nil, nil, errorf(ErrState, "state %q is missing; this %s of %d groups cannot continue "+
-					"without it", name, o.rule.name, len(o.groups))
+					"without it", name, o.name, len(o.groups))
 			}
 		}
 	}
@@ -98,7 +96,7 @@ func (o *optimizer) groupEntry(name string) (group, entry int, ok bool) {
 	if !ok || !dotted || err != nil || group < 0 || group >= len(o.groups) {
 		return 0, 0, false
 	}
-	for i, s := range o.rule.groupStates {
+	for i, s := range o.groups[group].rule.groupStates {
 		if s.name == key {
 			return group, i, true
 		}
@@ -120,7 +118,7 @@ func (s groupState) python(v float64) any {
 // groupStateOf reads the state of the groups from PyTorch's param_groups, and the largest count in
 // it. For AdaLomo they contain none.
 func (o *optimizer) groupStateOf(paramGroups []byte) (all []torch.Named, largest float64, err error) {
-	if len(o.rule.groupStates) == 0 {
+	if !slices.ContainsFunc(o.groups, func(g *group) bool { return len(g.rule.groupStates) > 0 }) {
 		return nil, 0, nil
 	}
 	var given struct {
@@ -132,10 +130,10 @@ func (o *optimizer) groupStateOf(paramGroups []byte) (all []torch.Named, largest
 	if len(given.Groups) != len(o.groups) {
 		return nil, 0, errorf(ErrState, "the state has %d groups; want %d, as this %s", len(given.Groups),
 			len(o.groups),
-			o.rule.name)
+			o.name)
 	}
 	for i, group := range given.Groups {
-		for _, s := range o.rule.groupStates {
+		for _, s := range o.groups[i].rule.groupStates {
 			name := fmt.Sprintf("%s%d.%s", groupPrefix, i, s.name)
 			var number float64
 			switch v := group[s.name].(type) {

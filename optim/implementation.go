@@ -1,6 +1,10 @@
 package optim
 
-import "github.com/gotrainer/gotrainer/torch"
+import (
+	"slices"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
 
 // Implementation selects how an update is computed. The three differ only in the last bits of
 // their results, which matters when a PyTorch run is to be reproduced exactly.
@@ -26,7 +30,9 @@ const (
 // StepSupportsAMPScaling reports whether the kernel itself skips an update if loss scaling has
 // found an infinite gradient: _step_supports_amp_scaling. If so, PyTorch's scaler always calls the
 // step, and does not know whether it was skipped.
-func (o *optimizer) StepSupportsAMPScaling() bool { return o.rule.implementation == Fused }
+func (o *optimizer) StepSupportsAMPScaling() bool {
+	return !slices.ContainsFunc(o.groups, func(g *group) bool { return g.rule.implementation != Fused })
+}
 
 // resolve decides whether the parameters of groups are updated by a fused kernel, and refuses
 // combinations that are not possible.

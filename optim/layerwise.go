@@ -74,9 +74,11 @@ func layered(made Optimizer, err error) (Optimizer, error) {
 		return nil, err
 	}
 	l := &layerWise{optimizer: made.(*optimizer)}
-	if l.rule.coupled {
-		return nil, errorf(ErrOption, "%s cannot work layer by layer: an update of a parameter depends on the others",
-			l.rule.name)
+	for _, g := range l.groups {
+		if g.rule.coupled {
+			return nil, errorf(ErrOption, "%s cannot work layer by layer: an update of a parameter depends on the others",
+				g.rule.name)
+		}
 	}
 	failed := torch.Try(func() {
 		for _, g := range l.groups {
@@ -119,7 +121,7 @@ func (l *layerWise) BeforeBackward(lr float64) {
 }
 
 func (l *layerWise) misuse(text string) *torch.Error {
-	return &torch.Error{Op: "optim." + l.rule.name, Code: torch.ErrInvalid, Msg: text}
+	return &torch.Error{Op: "optim." + l.name, Code: torch.ErrInvalid, Msg: text}
 }
 
 // hook updates a parameter whose gradient is complete.

@@ -1,6 +1,10 @@
 package optim
 
-import "github.com/gotrainer/gotrainer/torch"
+import (
+	"slices"
+
+	"github.com/gotrainer/gotrainer/torch"
+)
 
 // ModeSwitcher is implemented by an [Optimizer] whose parameters have different values in
 // evaluation and in training: the schedule-free ones, like schedulefree's train() and eval(). All
@@ -21,22 +25,28 @@ func (o *optimizer) Train() { o.setMode(false) }
 func (o *optimizer) Eval() { o.setMode(true) }
 
 func (o *optimizer) setMode(eval bool) {
-	if o.rule.modes == nil || o.eval == eval {
+	if o.eval == eval || !o.hasModes() {
 		return
 	}
 	torch.NoGrad(func() {
 		for _, g := range o.groups {
-			o.rule.modes(g, !eval)
+			if g.rule.modes != nil {
+				g.rule.modes(g, !eval)
+			}
 		}
 	})
 	o.eval = eval
 }
 
+func (o *optimizer) hasModes() bool {
+	return slices.ContainsFunc(o.groups, func(g *group) bool { return g.rule.modes != nil })
+}
+
 // checkMode panics in evaluation mode, in which the gradients belong to other weights than those to
 // be updated.
 func (o *optimizer) checkMode() {
-	if o.rule.modes != nil && o.eval {
-		panic(&torch.Error{Op: "optim." + o.rule.name + ".Step", Code: torch.ErrInvalid,
+	if o.eval && o.hasModes() {
+		panic(&torch.Error{Op: "optim." + o.name + ".Step", Code: torch.ErrInvalid,
 			Msg: "the optimizer is in evaluation mode, where its weights are averages; call Train before the forward " +
 				"pass, and Eval before an evaluation (optim.ModeSwitcher)"})
 	}
@@ -44,7 +54,10 @@ func (o *optimizer) checkMode() {
 
 // loadMode sets the mode from the state of the groups, because the loaded weights are in that mode.
 func (o *optimizer) loadMode() {
-	if o.rule.modes != nil && len(o.groups) > 0 {
-		o.eval = o.groups[0].numbers[trainMode] == 0
+	for _, g := range o.groups {
+		if g.rule.modes != nil {
+			o.eval = g.numbers[trainMode] == 0
+			return
+		}
 	}
 }

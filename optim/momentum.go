@@ -34,62 +34,75 @@ func (m *momentum) withBuffer(add func(r *rule)) *momentum {
 
 // SetMomentum implements [MomentumSetter].
 func (o *optimizer) SetMomentum(v float64) error {
-	m := o.rule.momentum
-	switch {
-	case m == nil:
-		return errorf(ErrOption, "%s has neither a momentum nor a beta1 that a schedule could move; set "+
-			"FixedMomentum in the schedule", o.rule.name)
-	case !(v >= 0) || math.IsInf(v, 0) || m.key != "momentum" && v >= 1:
-		return errorf(ErrOption, "the momentum for %s is %g; want a finite number that is not negative, and below "+
-			"1 for a beta", o.rule.name, v)
-	case v == o.moment:
-		return nil
-	}
-	if m.addBuffer != nil {
-		buffered := slices.ContainsFunc(o.rule.states, func(s state) bool { return s.name == "momentum_buffer" })
-		if buffered && v == 0 {
-			return errorf(ErrOption, "the momentum of %s would become 0 after an update with momentum; want a "+
-				"positive number", o.rule.name)
-		}
-		if !buffered {
-			if err := o.addMomentumBuffer(); err != nil {
-				return err
-			}
+	for _, g := range o.groups {
+		if err := o.checkMomentum(g, v); err != nil {
+			return err
 		}
 	}
-	o.moment = v
+	for _, g := range o.groups {
+		if r := g.rule; v != g.moment && r.momentum.addBuffer != nil && !r.hasMomentumBuffer() {
+			o.addMomentumBuffer(r)
+		}
+		g.moment = v
+	}
 	return nil
 }
 
-// addMomentumBuffer adds momentum to an optimizer that was made without it. PyTorch creates the
-// buffer at a parameter's first gradient; for SGD, at the first that is used with momentum.
-// Therefore all parameters are treated as waiting for their first gradient again.
-func (o *optimizer) addMomentumBuffer() error {
-	if len(o.rule.states) > 0 && o.updates > 0 {
-		return errorf(ErrOption, "%s was made without momentum and has made %d updates; set its Momentum from the "+
-			"beginning", o.rule.name, o.updates)
+// checkMomentum returns the reason why a group cannot have a momentum.
+func (o *optimizer) checkMomentum(g *group, v float64) error {
+	r := g.rule
+	switch m := r.momentum; {
+	case m == nil:
+		return errorf(ErrOption, "%s has neither a momentum nor a beta1 that a schedule could move; set "+
+			"FixedMomentum in the schedule", r.name)
+	case !(v >= 0) || math.IsInf(v, 0) || m.key != "momentum" && v >= 1:
+		return errorf(ErrOption, "the momentum for %s is %g; want a finite number that is not negative, and below "+
+			"1 for a beta", r.name, v)
+	case v == g.moment || m.addBuffer == nil:
+		return nil
 	}
-	o.rule.states = slices.Clone(o.rule.states)
-	o.rule.momentum.addBuffer(&o.rule)
+	switch {
+	case r.hasMomentumBuffer() && v == 0:
+		return errorf(ErrOption, "the momentum of %s would become 0 after an update with momentum; want a "+
+			"positive number", r.name)
+	case !r.hasMomentumBuffer() && len(r.states) > 0 && o.updates > 0:
+		return errorf(ErrOption, "%s was made without momentum and has made %d updates; set its Momentum from the "+
+			"beginning", r.name, o.updates)
+	}
+	return nil
+}
+
+func (r *rule) hasMomentumBuffer() bool {
+	return slices.ContainsFunc(r.states, func(s state) bool { return s.name == "momentum_buffer" })
+}
+
+// addMomentumBuffer adds momentum to a rule that was made without it. PyTorch creates the buffer
+// at a parameter's first gradient; for SGD, at the first that is used with momentum. Therefore all
+// parameters of the rule are treated as waiting for their first gradient again.
+func (o *optimizer) addMomentumBuffer(r *rule) {
+	r.states = slices.Clone(r.states)
+	r.momentum.addBuffer(r)
 	for _, g := range o.groups {
+		if g.rule != r {
+			continue
+		}
 		for _, m := range g.members {
 			m.ready = false
 		}
 		g.arrange()
 	}
-	return nil
 }
 
 // momentumOption writes the current momentum to the options of PyTorch's group.
-func (o *optimizer) momentumOption(options map[string]any) {
-	if o.rule.momentum == nil {
+func (g *group) momentumOption(options map[string]any) {
+	if g.rule.momentum == nil {
 		return
 	}
 	if betas, ok := options["betas"].([]float64); ok {
 		betas = slices.Clone(betas)
-		betas[0] = o.moment
+		betas[0] = g.moment
 		options["betas"] = betas
 		return
 	}
-	options[o.rule.momentum.key] = o.moment
+	options[g.rule.momentum.key] = g.moment
 }

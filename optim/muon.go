@@ -9,8 +9,16 @@ import (
 )
 
 // Muon moves the weight matrices of hidden layers in an orthogonal direction: torch.optim.Muon.
-// Other parameters (biases, norms, embeddings, the last layer) need another optimizer, such as
-// AdamW; [ByPattern] separates them. With g the gradient:
+// Other parameters (biases, norms, embeddings, the last layer) need another optimizer, which
+// [Group.Optimizer] gives them:
+//
+//	groups, err := optim.ByPattern(params, optim.Pattern{
+//		Match:     `embed|norm|lm_head|bias$`,
+//		Optimizer: optim.AdamW{LR: 3e-4},
+//	})
+//	opt, err := optim.Muon{LR: 0.02}.Build(groups)
+//
+// With g the gradient:
 //
 //	b  = b + (1-Momentum) * (g - b)
 //	u  = g + Momentum * (b - g), or b without Nesterov
@@ -93,7 +101,7 @@ func (o Muon) Build(groups []Group) (Optimizer, error) {
 			p.AddScaled_(update, -b.lr*o.Adjust.factor(p.Shape()))
 		}
 	}
-	adjust := any("original")
+	adjust := any(nil)
 	if o.Adjust != MuonOriginal {
 		adjust = string(o.Adjust)
 	}

@@ -9,6 +9,13 @@ type Group struct {
 	LRScale     float64  // the group's rate is LRScale times the rate given to Step; zero means 1
 	Name        string   // for errors and logs; may be empty
 	LowRank     bool     // project gradients to a lower rank: [GaLoreAdamW] and [GaLoreAdafactor] only
+
+	// Optimizer updates this group instead of the optimizer that is built: [Muon] for the matrices
+	// of hidden layers and AdamW for the rest, or AdamW with other betas. Zero LRScale then means
+	// its learning rate divided by that of the optimizer that is built, so that a schedule moves
+	// both alike. It must be of this package, update in Step (not [LayerWise], [LOMO] or
+	// [AdaLOMO]), and is not for [LBFGS]. nil means the optimizer that is built.
+	Optimizer Builder
 }
 
 // Builder makes an optimizer for given parameters. All settings but [LBFGS] are builders; a

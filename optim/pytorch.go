@@ -40,13 +40,13 @@ func ToPyTorch(o Optimizer) (tensors []torch.Named, paramGroups []byte, err erro
 	numbers := map[string]int{}
 	var groups []map[string]any
 	for _, g := range opt.groups {
-		group := maps.Clone(opt.rule.options)
+		group := maps.Clone(g.rule.options)
 		if group == nil {
 			group = map[string]any{}
 		}
-		opt.momentumOption(group)
+		g.momentumOption(group)
 		if g.LowRank {
-			maps.Copy(group, opt.rule.lowRankOptions)
+			maps.Copy(group, g.rule.lowRankOptions)
 		}
 		group["lr"], group["weight_decay"] = opt.lr*g.LRScale, *g.WeightDecay
 		indices, names := []int{}, []string{}
@@ -57,7 +57,7 @@ func ToPyTorch(o Optimizer) (tensors []torch.Named, paramGroups []byte, err erro
 		group["params"], group["param_names"] = indices, names
 		group["differentiable"], group["capturable"] = false, false
 		group["foreach"], group["fused"] = nil, nil
-		switch opt.rule.implementation {
+		switch g.rule.implementation {
 		case Fused:
 			group["fused"] = true
 		case Foreach:
@@ -65,12 +65,10 @@ func ToPyTorch(o Optimizer) (tensors []torch.Named, paramGroups []byte, err erro
 		case ForLoop:
 			group["foreach"], group["fused"] = false, false
 		}
-		groups = append(groups, group)
-	}
-	for i, g := range opt.groups {
-		for j, s := range opt.rule.groupStates {
-			groups[i][s.name] = s.python(g.numbers[j])
+		for j, s := range g.rule.groupStates {
+			group[s.name] = s.python(g.numbers[j])
 		}
+		groups = append(groups, group)
 	}
 	for _, s := range opt.State() {
 		if _, _, ok := opt.groupEntry(s.Name); ok {
@@ -175,7 +173,7 @@ func parameterNames(opt *optimizer, paramGroups []byte) (map[int]string, error) 
 	}
 	if !named && len(given.Groups) != len(opt.groups) {
 		return nil, errorf(ErrState, "the state has %d groups without names of parameters; want %d, as this %s",
-			len(given.Groups), len(opt.groups), opt.rule.name)
+			len(given.Groups), len(opt.groups), opt.name)
 	}
 	for i, g := range given.Groups {
 		if !named && len(g.Params) != len(opt.groups[i].members) {
@@ -191,7 +189,7 @@ func parameterNames(opt *optimizer, paramGroups []byte) (map[int]string, error) 
 			}
 			if !known[name] {
 				return nil, errorf(ErrState, "group %d of the state has a parameter %q that this %s has not", i, name,
-					opt.rule.name)
+					opt.name)
 			}
 			if _, twice := names[number]; twice || taken[name] {
 				return nil, errorf(ErrState, "group %d of the state has parameter %d, %q, twice", i, number, name)

@@ -9,12 +9,10 @@ import (
 
 func (o *optimizer) State() []torch.Named {
 	var all []torch.Named
-	if o.rule.stateAtOnce {
-		for _, g := range o.groups {
-			g.begin(&o.rule, o.lr*g.LRScale)
-		}
-	}
 	for _, g := range o.groups {
+		if g.rule.stateAtOnce {
+			g.begin(o.lr * g.LRScale)
+		}
 		for _, m := range g.members {
 			if !m.ready {
 				continue
@@ -23,10 +21,10 @@ func (o *optimizer) State() []torch.Named {
 				if !t.Defined() {
 					continue
 				}
-				if o.rule.states[i].number && o.rule.implementation != Fused && !holds(t, m.numbers[i]) {
+				if g.rule.states[i].number && g.rule.implementation != Fused && !holds(t, m.numbers[i]) {
 					torch.NoGrad(func() { t.Fill_(m.numbers[i]) })
 				}
-				all = append(all, torch.Named{Name: m.Name + "." + o.rule.states[i].name, Tensor: t})
+				all = append(all, torch.Named{Name: m.Name + "." + g.rule.states[i].name, Tensor: t})
 			}
 		}
 	}
@@ -71,7 +69,7 @@ func (o *optimizer) LoadState(given []torch.Named, updates int) error {
 			if states, ok := fresh[m]; ok {
 				m.states, m.numbers = states, make([]float64, len(states))
 			}
-			m.load(found[m], o.rule.states)
+			m.load(found[m])
 		}
 		g.arrange()
 		g.numbers = numbers[i]
@@ -90,7 +88,7 @@ func (o *optimizer) allocate(found map[*member][]torch.Tensor) (map[*member][]to
 	err := torch.Try(func() {
 		for m := range found {
 			if !m.ready {
-				torch.Scope(func() { fresh[m], _ = m.newStates(o.rule.states, o.lr) })
+				torch.Scope(func() { fresh[m], _ = m.newStates(o.lr) })
 			}
 		}
 	})
@@ -111,7 +109,8 @@ func freeStates(states map[*member][]torch.Tensor) {
 
 // load copies states that have passed compare; nil means that the parameter has not been updated
 // yet.
-func (m *member) load(source []torch.Tensor, states []state) {
+func (m *member) load(source []torch.Tensor) {
+	states := m.group.rule.states
 	m.ready = source != nil
 	torch.NoGrad(func() {
 		for i, t := range source {
@@ -138,18 +137,19 @@ func (o *optimizer) match(given []torch.Named) (map[*member][]torch.Tensor, erro
 	for _, s := range given {
 		dot := strings.LastIndexByte(s.Name, '.')
 		m := members[s.Name[:max(dot, 0)]]
-		kind := slices.IndexFunc(o.rule.states, func(k state) bool { return k.name == s.Name[dot+1:] })
+		if m == nil {
+			return nil, errorf(ErrState, "state %q belongs to no parameter of this %s", s.Name, o.name)
+		}
+		r := m.group.rule
+		kind := slices.IndexFunc(r.states, func(k state) bool { return k.name == s.Name[dot+1:] })
 		switch {
-		case m == nil:
-			return nil, errorf(ErrState, "state %q belongs to no parameter of this %s", s.Name, o.rule.name)
 		case kind < 0:
-			return nil, errorf(ErrState, "state %q is not a state that this %s keeps; it keeps %s", s.Name,
-				o.rule.name,
-				o.rule.stateNames())
+			return nil, errorf(ErrState, "state %q is not a state that this %s keeps; it keeps %s", s.Name, r.name,
+				r.stateNames())
 		case !s.Tensor.Defined():
 			return nil, errorf(ErrState, "state %q is undefined", s.Name)
 		case found[m] == nil:
-			found[m] = make([]torch.Tensor, len(o.rule.states))
+			found[m] = make([]torch.Tensor, len(r.states))
 		case found[m][kind].Defined():
 			return nil, errorf(ErrState, "state %q was given twice", s.Name)
 		}
@@ -168,16 +168,15 @@ func (o *optimizer) compare(found, fresh map[*member][]torch.Tensor) error {
 				wanted = fresh[m]
 			}
 			for i, t := range found[m] {
-				name := m.Name + "." + o.rule.states[i].name
+				name := m.Name + "." + g.rule.states[i].name
 				switch {
 				case !t.Defined() && wanted[i].Defined():
 					return errorf(ErrState, "state %q is missing, though there is other state of %q", name, m.Name)
 				case t.Defined() && !wanted[i].Defined():
 					return errorf(ErrState, "state %q is not a state that this %s keeps of a parameter of shape %v",
-						name,
-						o.rule.name, m.Tensor.Shape())
+						name, g.rule.name, m.Tensor.Shape())
 				case t.Defined():
-					if err := o.agrees(name, o.rule.states[i], t, wanted[i]); err != nil {
+					if err := g.rule.agrees(name, g.rule.states[i], t, wanted[i]); err != nil {
 						return err
 					}
 				}
@@ -188,16 +187,16 @@ func (o *optimizer) compare(found, fresh map[*member][]torch.Tensor) error {
 }
 
 // agrees checks one state.
-func (o *optimizer) agrees(name string, kind state, t, wanted torch.Tensor) error {
+func (r *rule) agrees(name string, kind state, t, wanted torch.Tensor) error {
 	if err := fits(name, t, wanted); err != nil {
 		return err
 	}
 	if t.Device() == torch.Meta && (kind.number || kind.constant) {
-		return errorf(ErrState, "state %q is on meta, where it has no value, and this %s needs it", name, o.rule.name)
+		return errorf(ErrState, "state %q is on meta, where it has no value, and this %s needs it", name, r.name)
 	}
 	if kind.constant && !t.CPU().Equal(wanted.CPU()) {
 		return errorf(ErrState, "state %q has other values than this %s works with; its 8-bit numbers would mean "+
-			"something else", name, o.rule.name)
+			"something else", name, r.name)
 	}
 	return nil
 }

@@ -73,11 +73,11 @@ func (s state) newState(m *member, lr float64) (t torch.Tensor, number float64) 
 	return torch.Full(number), number
 }
 
-// optimizer executes a rule. Until a parameter has its first gradient, it waits in its group. Then
-// its states are created, and it joins the shard of its device and dtype, whose parameters are
-// updated together.
+// optimizer executes the rules of its groups, usually one and the same. Until a parameter has its
+// first gradient, it waits in its group. Then its states are created, and it joins the shard of its
+// device and dtype, whose parameters are updated together.
 type optimizer struct {
-	rule    rule
+	name    string // of the rule of groups that have no Optimizer
 	groups  []*group
 	params  []torch.Named
 	all     *torch.List
@@ -85,11 +85,12 @@ type optimizer struct {
 	skipped torch.Tensor // number of updates that StepUnless skipped since the last call of Updates, on the device
 	lr      float64      // of the last step
 	eval    bool         // the weights are those for evaluation: see [ModeSwitcher]
-	moment  float64      // current momentum or beta1, from the settings or SetMomentum
 }
 
 type group struct {
 	Group
+	rule    *rule
+	moment  float64 // current momentum or beta1, from the settings or SetMomentum
 	members []*member
 	waiting []*member
 	list    *torch.List // of the waiting parameters
@@ -100,6 +101,7 @@ type group struct {
 // member is a parameter of a group.
 type member struct {
 	torch.Named
+	group   *group
 	lowRank bool
 	states  []torch.Tensor // parallel to the states of the rule
 	numbers []float64      // values of the states that are numbers
@@ -146,8 +148,8 @@ func (o *optimizer) step(lr float64, foundInf torch.Tensor) {
 	for _, g := range o.groups {
 		set := o.begin(g, lr)
 		set.foundInf = foundInf
-		fresh := g.firstGradients(&o.rule, set.lr)
-		if !o.rule.firstStep {
+		fresh := g.firstGradients(set.lr)
+		if !g.rule.firstStep {
 			g.admit(fresh)
 			fresh = nil
 		}
@@ -169,10 +171,8 @@ func (o *optimizer) step(lr float64, foundInf torch.Tensor) {
 
 // groupNumbers returns a copy of the state of the groups.
 func (o *optimizer) groupNumbers() (numbers [][]float64) {
-	if len(o.rule.groupStates) > 0 {
-		for _, g := range o.groups {
-			numbers = append(numbers, slices.Clone(g.numbers))
-		}
+	for _, g := range o.groups {
+		numbers = append(numbers, slices.Clone(g.numbers))
 	}
 	return numbers
 }
@@ -188,16 +188,16 @@ func (o *optimizer) restoreUnless(done *bool, numbers [][]float64) {
 
 func (o *optimizer) checkRate(lr float64) {
 	if math.IsNaN(lr) || math.IsInf(lr, 0) {
-		panic(&torch.Error{Op: "optim." + o.rule.name + ".Step", Code: torch.ErrValue,
+		panic(&torch.Error{Op: "optim." + o.name + ".Step", Code: torch.ErrValue,
 			Msg: "the learning rate is not a finite number; the schedule that gave it is probably wrong"})
 	}
 }
 
 // begin starts an update of a group.
 func (o *optimizer) begin(g *group, lr float64) settings {
-	set := settings{lr: lr * g.LRScale, weightDecay: *g.WeightDecay, momentum: o.moment, group: g}
-	if o.rule.begin != nil {
-		o.rule.begin(g, set.lr)
+	set := settings{lr: lr * g.LRScale, weightDecay: *g.WeightDecay, momentum: g.moment, group: g}
+	if g.rule.begin != nil {
+		g.rule.begin(g, set.lr)
 	}
 	return set
 }
@@ -209,10 +209,10 @@ func (o *optimizer) updateAlone(m *member, set settings) {
 		if !grad.Defined() {
 			return
 		}
-		o.rule.checkGradient(m.Name, grad)
-		torch.Scope(func() { m.states, m.numbers = m.newStates(o.rule.states, set.lr) })
-		set.firstStep = o.rule.firstStep
-		defer set.group.admit([]*member{m}) // the others wait for their own first gradient
+		m.group.rule.checkGradient(m.Name, grad)
+		torch.Scope(func() { m.states, m.numbers = m.newStates(set.lr) })
+		set.firstStep = m.group.rule.firstStep
+		defer m.group.admit([]*member{m}) // the others wait for their own first gradient
 	}
 	for _, s := range shardsOf([]*member{m}) {
 		o.update(s, set)
@@ -220,17 +220,18 @@ func (o *optimizer) updateAlone(m *member, set settings) {
 }
 
 func (o *optimizer) update(s *shard, set settings) {
-	if o.rule.implementation == Fused {
+	r := set.group.rule
+	if r.implementation == Fused {
 		if set.foundInf.Defined() && set.foundInf.Device() != s.device {
 			set.foundInf = set.foundInf.ToDevice(s.device)
 		}
-		o.rule.fused(s, set)
+		r.fused(s, set)
 		return
 	}
 	torch.Scope(func() {
 		torch.NoGrad(func() {
-			for _, b := range s.batches(o.rule, set) {
-				o.rule.step(b)
+			for _, b := range s.batches(*r, set) {
+				r.step(b)
 			}
 		})
 	})
@@ -238,37 +239,38 @@ func (o *optimizer) update(s *shard, set settings) {
 
 // firstGradients creates the states of the waiting parameters that have a gradient now, and returns
 // these parameters. They remain in the list of waiting ones.
-func (g *group) firstGradients(r *rule, lr float64) (fresh []*member) {
+func (g *group) firstGradients(lr float64) (fresh []*member) {
 	if len(g.waiting) == 0 {
 		return nil
 	}
 	torch.Scope(func() {
 		for i, grad := range g.list.Grads() {
 			if grad.Defined() {
-				r.checkGradient(g.waiting[i].Name, grad)
+				g.rule.checkGradient(g.waiting[i].Name, grad)
 				fresh = append(fresh, g.waiting[i])
 			}
 		}
 		for _, m := range fresh {
-			m.states, m.numbers = m.newStates(r.states, lr)
+			m.states, m.numbers = m.newStates(lr)
 		}
 	})
 	return fresh
 }
 
 // begin creates the initial states of the waiting parameters, before their first gradient.
-func (g *group) begin(r *rule, lr float64) {
+func (g *group) begin(lr float64) {
 	fresh := slices.Clone(g.waiting)
 	torch.Scope(func() {
 		for _, m := range fresh {
-			m.states, m.numbers = m.newStates(r.states, lr)
+			m.states, m.numbers = m.newStates(lr)
 		}
 	})
 	g.admit(fresh)
 }
 
 // newStates creates the states of a parameter, which outlive the scope.
-func (m *member) newStates(states []state, lr float64) ([]torch.Tensor, []float64) {
+func (m *member) newStates(lr float64) ([]torch.Tensor, []float64) {
+	states := m.group.rule.states
 	made, numbers := make([]torch.Tensor, len(states)), make([]float64, len(states))
 	for i, s := range states {
 		made[i], numbers[i] = s.newState(m, lr)

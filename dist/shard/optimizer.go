@@ -30,8 +30,16 @@ func (m *Model) Pieces() (pieces []Piece) {
 	return pieces
 }
 
-// CheckOptimizer refuses an optimizer that [Model.Optimizer] cannot make.
-func CheckOptimizer(b optim.Builder) error {
+// CheckOptimizer refuses an optimizer that [Model.Optimizer] cannot make, for all groups or for one
+// of them ([optim.Group].Optimizer).
+func CheckOptimizer(b optim.Builder, groups []optim.Group) error {
+	for _, g := range groups {
+		if g.Optimizer != nil {
+			if err := CheckOptimizer(g.Optimizer, nil); err != nil {
+				return err
+			}
+		}
+	}
 	switch b.(type) {
 	case optim.AdamW, optim.Adam, optim.SGD, optim.Adagrad, optim.Adadelta, optim.Adamax, optim.NAdam, optim.RAdam,
 		optim.RMSprop, optim.Rprop, optim.ASGD, optim.Lion, optim.AdEMAMix:
@@ -50,7 +58,7 @@ func CheckOptimizer(b optim.Builder) error {
 // It refuses optimizers that need more of a parameter than individual elements (norms, rows,
 // blocks, matrices), and those with two kinds of weights or with updates in the backward pass.
 func (m *Model) Optimizer(b optim.Builder, groups []optim.Group) (optim.Optimizer, error) {
-	if err := CheckOptimizer(b); err != nil {
+	if err := CheckOptimizer(b, groups); err != nil {
 		return nil, err
 	}
 	pieces := m.Pieces()

@@ -566,6 +566,8 @@ func TestOptimizersThatNeedWholeParametersAreRefused(t *testing.T) {
 			_, err := p.Optimizer(b, nil)
 			assert.ErrorContains(t, err, "shard: "+name+" cannot be sharded; an optimizer must update each element by itself")
 		}
+		_, err = p.Optimizer(optim.AdamW{}, []optim.Group{{Optimizer: optim.Muon{}}})
+		assert.ErrorContains(t, err, "shard: Muon cannot be sharded")
 		_, err = p.Optimizer(optim.AdamW{}, []optim.Group{{Params: []torch.Named{{Name: "no.such"}}}})
 		assert.ErrorContains(t, err, `"no.such" of group 0 is no trained parameter`)
 		_, err = p.ClipGradNorm(ctx, 0)

@@ -66,6 +66,9 @@ func groupsText(groups []optim.Group) string {
 			decay = fmt.Sprint(*g.WeightDecay)
 		}
 		texts[i] = fmt.Sprintf("weight decay %s, rate times %g", decay, cmp.Or(g.LRScale, 1))
+		if settings, err := json.Marshal(g.Optimizer); err == nil && g.Optimizer != nil {
+			texts[i] += fmt.Sprintf(", %T%s", g.Optimizer, settings)
+		}
 	}
 	return strings.Join(texts, "; ")
 }

@@ -56,10 +56,16 @@ func (s *Step[S, B]) buildAverage(model any) error {
 	if s.options.EMA.Decay == 0 {
 		return nil
 	}
-	switch s.options.Optimizer.(type) {
-	case optim.AdamWScheduleFree, optim.RAdamScheduleFree, optim.SGDScheduleFree:
-		return fmt.Errorf("engine: Options.EMA is set, but the optimizer %T averages the weights itself; leave EMA out",
-			s.options.Optimizer)
+	builders := []optim.Builder{s.options.Optimizer}
+	for _, g := range s.optimizer.Groups() {
+		builders = append(builders, g.Optimizer)
+	}
+	for _, b := range builders {
+		switch b.(type) {
+		case optim.AdamWScheduleFree, optim.RAdamScheduleFree, optim.SGDScheduleFree:
+			return fmt.Errorf("engine: Options.EMA is set, but the optimizer %T averages the weights itself; leave EMA out",
+				b)
+		}
 	}
 	tensors := nn.Params(model)
 	if s.options.EMA.Buffers {

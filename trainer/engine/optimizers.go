@@ -127,26 +127,55 @@ func noDecayGroups(model any, params []torch.Named) []optim.Group {
 // savedSettings are the settings of the optimizer in a checkpoint: the param_groups of a state dict
 // of torch.optim, except for the learning rate, which the trainer keeps.
 type savedSettings struct {
-	Optimizer string          `json:"optimizer"` // type of the builder
-	Settings  json.RawMessage `json:"settings"`
-	Groups    []savedGroup    `json:"groups"`
+	savedBuilder
+	Groups []savedGroup `json:"groups"`
+}
+
+type savedBuilder struct {
+	Optimizer string          `json:"optimizer,omitempty"` // type of the builder
+	Settings  json.RawMessage `json:"settings,omitempty"`
 }
 
 type savedGroup struct {
-	WeightDecay *float64 `json:"weight_decay,omitempty"`
-	LRScale     float64  `json:"lr_scale,omitempty"`
+	WeightDecay  *float64 `json:"weight_decay,omitempty"`
+	LRScale      float64  `json:"lr_scale,omitempty"`
+	savedBuilder          // of the group's own optimizer
+}
+
+func saveBuilder(b optim.Builder) (savedBuilder, error) {
+	if b == nil {
+		return savedBuilder{}, nil
+	}
+	settings, err := json.Marshal(b)
+	return savedBuilder{reflect.TypeOf(b).String(), settings}, err
+}
+
+// restored returns the saved builder if it has the type of b, and otherwise b.
+func (s savedBuilder) restored(b optim.Builder) (optim.Builder, error) {
+	if b == nil || reflect.TypeOf(b).String() != s.Optimizer {
+		return b, nil
+	}
+	builder := reflect.New(reflect.TypeOf(b))
+	if err := json.Unmarshal(s.Settings, builder.Interface()); err != nil {
+		return nil, fmt.Errorf("the settings of the optimizer: %w", err)
+	}
+	return builder.Elem().Interface().(optim.Builder), nil //nolint:forcetypeassert // the type of b
 }
 
 // settings returns the settings of the optimizer as text; empty if its builder is of a type of the
 // user's that cannot be encoded.
 func (s *Step[S, B]) settings() string {
-	settings, err := json.Marshal(s.builder)
-	if err != nil {
+	var saved savedSettings
+	var err error
+	if saved.savedBuilder, err = saveBuilder(s.builder); err != nil {
 		return ""
 	}
-	saved := savedSettings{Optimizer: reflect.TypeOf(s.builder).String(), Settings: settings}
 	for _, g := range s.optimizer.Groups() {
-		saved.Groups = append(saved.Groups, savedGroup{g.WeightDecay, g.LRScale})
+		own, err := saveBuilder(g.Optimizer)
+		if err != nil {
+			return ""
+		}
+		saved.Groups = append(saved.Groups, savedGroup{g.WeightDecay, g.LRScale, own})
 	}
 	text, err := json.Marshal(saved)
 	if err != nil {
@@ -166,13 +195,12 @@ func (s *Step[S, B]) takeSettings(text string) error {
 	if err := json.Unmarshal([]byte(text), &saved); err != nil {
 		return fmt.Errorf("the settings of the optimizer: %w", err)
 	}
-	kind := reflect.TypeOf(s.builder)
-	if saved.Optimizer != kind.String() {
+	if saved.Optimizer != reflect.TypeOf(s.builder).String() {
 		return nil
 	}
-	builder := reflect.New(kind)
-	if err := json.Unmarshal(saved.Settings, builder.Interface()); err != nil {
-		return fmt.Errorf("the settings of the optimizer: %w", err)
+	builder, err := saved.restored(s.builder)
+	if err != nil {
+		return err
 	}
 	groups := append([]optim.Group(nil), s.optimizer.Groups()...)
 	if len(groups) != len(saved.Groups) {
@@ -180,6 +208,9 @@ func (s *Step[S, B]) takeSettings(text string) error {
 	}
 	for i, g := range saved.Groups {
 		groups[i].WeightDecay, groups[i].LRScale = g.WeightDecay, g.LRScale
+		if groups[i].Optimizer, err = g.restored(groups[i].Optimizer); err != nil {
+			return err
+		}
 	}
-	return s.makeOptimizer(builder.Elem().Interface().(optim.Builder), groups)
+	return s.makeOptimizer(builder, groups)
 }

@@ -18,6 +18,21 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
+// muonAndAdamW makes groups for Muon: vectors have an optimizer of their own.
+func muonAndAdamW(own optim.Builder) func(model any, params []torch.Named) []optim.Group {
+	return func(_ any, params []torch.Named) []optim.Group {
+		groups := []optim.Group{{Name: "matrices"}, {Name: "vectors", Optimizer: own}}
+		for _, p := range params {
+			i := 0
+			if p.Tensor.Dim() != 2 {
+				i = 1
+			}
+			groups[i].Params = append(groups[i].Params, p)
+		}
+		return groups
+	}
+}
+
 var lowRank = optim.LowRank{Rank: 2, UpdateGap: 5}
 
 // fitRing trains the net on 40 points of the ring, with evaluations and checkpoints in between.
@@ -39,8 +54,9 @@ func TestOptimizersWithNeedsOfTheirOwnResumeToTheBit(t *testing.T) {
 			LowRankTargets: optim.Targets{Pattern: optim.AllLinear}},
 		"GaLore layer by layer": {Optimizer: optim.LayerWise{Optimizer: optim.GaLoreAdamW{LR: 0.01, LowRank: lowRank}},
 			LowRankTargets: optim.Targets{Pattern: "hidden"}},
-		"LOMO":    {Optimizer: optim.LOMO{LR: 0.1}},
-		"AdaLOMO": {Optimizer: optim.AdaLOMO{LR: 0.01}},
+		"Muon and AdamW": {Optimizer: optim.Muon{LR: 0.02}, Groups: muonAndAdamW(optim.AdamW{LR: 0.01})},
+		"LOMO":           {Optimizer: optim.LOMO{LR: 0.1}},
+		"AdaLOMO":        {Optimizer: optim.AdaLOMO{LR: 0.01}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -178,4 +194,16 @@ func TestModulesThatAreNoLinearLayersAreWarnedOf(t *testing.T) {
 	assert.Equal(t,
 		[]string{`Options.LowRankTargets ["hidden", "embed"] also match embed, which are not linear layers ` +
 			"and are left unchanged; only the weights of linear layers can have a low rank"}, warnings)
+}
+
+func TestAveragesOfScheduleFreeWeightsAreRefused(t *testing.T) {
+	testenv.RequireTorch(t)
+	for _, o := range []engine.Options{
+		{Optimizer: optim.SGDScheduleFree{}},
+		{Optimizer: optim.Muon{}, Groups: muonAndAdamW(optim.SGDScheduleFree{})},
+	} {
+		o.EMA = engine.EMA{Decay: 0.9}
+		_, err := engine.New(engine.Classify(newNet()), o)
+		assert.ErrorContains(t, err, "optim.SGDScheduleFree averages the weights itself; leave EMA out")
+	}
 }

@@ -22,9 +22,9 @@ type Options struct {
 	// Face's default.
 	Optimizer optim.Builder
 
-	// Groups divides the parameters into groups with their own settings. Nil: Hugging Face's two
-	// groups, the second of which (biases and the weights of normalisation layers) has no weight
-	// decay.
+	// Groups divides the parameters into groups with their own settings, or even optimizers. Nil:
+	// Hugging Face's two groups, the second of which (biases and the weights of normalisation
+	// layers) has no weight decay.
 	Groups func(model any, params []torch.Named) []optim.Group
 
 	// LowRankTargets are the linear layers whose gradients GaLore or APOLLO project; see

@@ -253,6 +253,27 @@ func TestSettingsOfACheckpoint(t *testing.T) {
 	}
 }
 
+func TestSettingsOfTheOptimizersOfGroups(t *testing.T) {
+	testenv.RequireTorch(t)
+	options := func(own optim.Builder) engine.Options {
+		return engine.Options{Optimizer: optim.Muon{LR: 0.02}, Groups: muonAndAdamW(own)}
+	}
+	dir := t.TempDir()
+	saved := newStep(t, options(optim.AdamW{LR: 0.01, Beta2: new(0.5)}))
+	require.NoError(t, saved.Save(dir, trainer.SaveOptions{}))
+	for _, c := range []struct{ here, want optim.Builder }{
+		{optim.AdamW{LR: 0.04, Eps: new(0.1)}, optim.AdamW{LR: 0.01, Beta2: new(0.5)}},
+		{optim.Lion{LR: 0.04}, optim.Lion{LR: 0.04}},
+	} {
+		s := newStep(t, options(c.here))
+		require.NoError(t, s.Load(dir, trainer.LoadOptions{Settings: true}))
+		own := s.Optimizer().Groups()[1]
+		assert.Equal(t, c.want, own.Optimizer)
+		assert.Equal(t, 0.5, own.LRScale)
+		assert.Contains(t, s.About().Settings["Groups"], fmt.Sprintf("%T{", c.want))
+	}
+}
+
 // rewrite changes a safetensors file.
 func rewrite(t *testing.T, path string, change func([]safetensors.Entry, map[string]string)) {
 	t.Helper()

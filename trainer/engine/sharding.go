@@ -45,7 +45,7 @@ func (s *Step[S, B]) share(ctx context.Context, g *dist.Group) error {
 		s.dense = denseParams(s.task.Model()) // while there are parameters to count
 	}
 	groups := s.optimizer.Groups()
-	if err := shard.CheckOptimizer(s.builder); err != nil { // before the model is divided
+	if err := shard.CheckOptimizer(s.builder, groups); err != nil { // before the model is divided
 		return fmt.Errorf("engine: Options.Sharding: %w", err)
 	}
 	m, err := shard.NewLayered(ctx, g, s.task.Model(), s.options.Sharding, s.options.ShardingReplicas, s.distributed())

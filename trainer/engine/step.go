@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gotrainer/gotrainer/amp"
 	"github.com/gotrainer/gotrainer/dist"
@@ -256,7 +257,12 @@ func (s *Step[S, B]) buildOptimizer(model any, params []torch.Named) error {
 		groups = noDecayGroups(model, params)
 	}
 	// like bitsandbytes, keep the states of embeddings in 32 bits in 8-bit optimizers
-	builder := optim.KeepIn32Bits(s.options.Optimizer, embeddingWeights(model)...)
+	embeddings := embeddingWeights(model)
+	groups = slices.Clone(groups)
+	builder := optim.KeepIn32Bits(s.options.Optimizer, embeddings...)
+	for i := range groups {
+		groups[i].Optimizer = optim.KeepIn32Bits(groups[i].Optimizer, embeddings...)
+	}
 	if err := s.makeOptimizer(builder, groups); err != nil {
 		return fmt.Errorf("engine: Options.Optimizer: %w", err)
 	}
