@@ -4,7 +4,7 @@
     python scripts/auto_interop.py [CLASS...]   # all classes, or those whose names begin so
 
 transformers saves a model. Go loads it, computes logits and saves it. transformers' Auto class loads what Go saved.
-The models: eight encoders with four heads each, GPT-2 and every type of models/llama with two, T5, mT5, BART, mBART,
+The models: eight encoders with five heads each, GPT-2 and every type of models/llama with two, T5, mT5, BART, mBART,
 Marian with one vocabulary and with two, ViT, DeiT, DINOv2, ResNet, both versions of ConvNeXt, CLIP with and without a
 classifier, TrOCR with a ViT and a DeiT, and Whisper.
 Weights are read from model.safetensors, its shards, pytorch_model.bin and its shards.
@@ -87,6 +87,7 @@ HEADS = {
     "SequenceClassification": dict(id2label={0: "no", 1: "yes"}, label2id={"no": 0, "yes": 1}),
     "TokenClassification": dict(num_labels=5),
     "QuestionAnswering": {},
+    "MultipleChoice": {},
     "MaskedLM": {},
 }
 KINDS = [
@@ -368,6 +369,9 @@ def logits_of(model, ids, mask, pixels=None):
         text = dict(decoder_input_ids=ids[:1, :5]) if model.config.is_encoder_decoder else {}
         return model(pixel_values=pixels, **text).logits
     second = dict(decoder_input_ids=ids[:, :5]) if model.config.is_encoder_decoder and hasattr(model, "lm_head") else {}
+    whole = model.get_base_model() if hasattr(model, "get_base_model") else model
+    if type(whole).__name__.endswith("MultipleChoice"):  # all texts are choices
+        return model(input_ids=ids[None], attention_mask=mask[None]).logits.T
     out = model(input_ids=ids, attention_mask=mask, **second)
     return out.logits if "logits" in out else torch.stack([out.start_logits, out.end_logits], -1)
 
@@ -454,6 +458,7 @@ TASKS = {
     "SequenceClassification": "SEQ_CLS",
     "TokenClassification": "TOKEN_CLS",
     "QuestionAnswering": "QUESTION_ANS",
+    "MultipleChoice": None,
     "CausalLM": "CAUSAL_LM",
     "MaskedLM": None,
     "Seq2SeqLM": "SEQ_2_SEQ_LM",

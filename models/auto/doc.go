@@ -1,7 +1,7 @@
 // Package auto loads a model for a task, with any encoder or decoder, its tokenizer, image processor
 // or feature extractor, and its labels. It is these classes of transformers 5.17, tensor by tensor and bit by
 // bit: AutoModelForSequenceClassification, AutoModelForTokenClassification,
-// AutoModelForQuestionAnswering, AutoModelForMaskedLM, AutoModelForCausalLM, AutoModelForSeq2SeqLM,
+// AutoModelForQuestionAnswering, AutoModelForMultipleChoice, AutoModelForMaskedLM, AutoModelForCausalLM, AutoModelForSeq2SeqLM,
 // AutoModelForImageClassification, AutoModelForZeroShotImageClassification, AutoModelForSpeechSeq2Seq
 // and, for TrOCR, AutoModelForImageTextToText.
 //

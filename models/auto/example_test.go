@@ -12,6 +12,7 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/models/auto"
 	"github.com/gotrainer/gotrainer/models/causallm"
+	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/maskedlm"
 	"github.com/gotrainer/gotrainer/models/question"
 	"github.com/gotrainer/gotrainer/models/tokenclass"
@@ -108,6 +109,29 @@ func ExampleQuestionAnswering() {
 	// Output:
 	// exact match: 100 F1: 100
 	// santa clara <nil>
+}
+
+// MultipleChoice finds the right ending of a sentence.
+func ExampleMultipleChoice() {
+	dir := small(`"model_type": "bert", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2,
+		"intermediate_size": 64`, "the dog cat barks meows sings bird")
+	defer os.RemoveAll(dir) //nolint:errcheck // a scratch folder
+	m, err := auto.MultipleChoice(context.Background(), dir, auto.Options{FromConfig: true})
+	check(err)
+
+	var samples []classify.ChoiceSample
+	for i, animal := range []string{"dog", "cat", "bird"} {
+		s, err := m.Encode("the "+animal, []string{"barks", "meows", "sings"}, int64(i))
+		check(err)
+		samples = append(samples, s)
+	}
+	result := fit(m.Task(), 200, samples)
+	fmt.Println("accuracy:", result["eval_accuracy"])
+	probabilities, err := m.Predict("the cat", []string{"sings", "meows"})
+	fmt.Println(probabilities[1] > 0.9, err)
+	// Output:
+	// accuracy: 1
+	// true <nil>
 }
 
 // A model learns a language by predicting masked words, which are chosen again for each pass.

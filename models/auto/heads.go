@@ -13,7 +13,8 @@ type head interface {
 	forward(b transformer.Backbone, hidden torch.Tensor) torch.Tensor
 }
 
-// pooledHead classifies texts by the pooler's output for the first token: BERT.
+// pooledHead classifies texts by the pooler's output for the first token: BERT, and most models that
+// choose among texts.
 type pooledHead struct {
 	Dropout    *nn.Dropout `module:"dropout"`
 	Classifier *nn.Linear  `module:"classifier"`
@@ -73,6 +74,18 @@ func sequenceHead(p transformer.Blueprint, b transformer.Builder) head {
 		top.Activation = gelu
 	}
 	return &topHead{top}
+}
+
+// newChoiceHead gives each text one number, by the pooler's output or, in DistilBERT, by the first
+// token.
+func newChoiceHead(p transformer.Blueprint, b transformer.Builder) head {
+	switch p.ModelType {
+	case "bert":
+		return &pooledHead{nn.NewDropout(p.ClassifierDropout), b.Linear(p.HiddenSize, 1)}
+	case "distilbert":
+		return &preHead{b.Linear(p.HiddenSize, p.HiddenSize), b.Linear(p.HiddenSize, 1), nn.NewDropout(p.ClassifierDropout)}
+	}
+	return &pooledHead{nn.NewDropout(p.Dropout), b.Linear(p.HiddenSize, 1)}
 }
 
 // tokenHead classifies tokens.

@@ -90,24 +90,26 @@ type Options struct {
 
 // task describes what a head is for.
 type task struct {
-	class   string // suffix of transformers' class names
-	peft    string // peft's task_type; empty if there is none
-	head    func(p transformer.Blueprint, b transformer.Builder) head
-	pooler  bool
-	decoder bool    // the model attends only to earlier tokens
-	images  bool    // for images
-	speech  bool    // for speech
-	texts   bool    // for texts as well as images
-	ofTexts bool    // the head sees the first token of each text, or the pooler's output for it
-	padding float64 // otherwise, the logits for padding in a batch that was packed
-	alone   bool    // there is no head, and names have no prefix
-	labels  int64   // how many there are to be; zero: as many as the options or config.json say
-	cross   bool    // of a cross encoder, which has one label unless config.json is a classifier's
+	class      string // suffix of transformers' class names
+	peft       string // peft's task_type; empty if there is none
+	head       func(p transformer.Blueprint, b transformer.Builder) head
+	pooler     bool
+	withPooler bool    // the head sees the pooler's output in all models that have one
+	decoder    bool    // the model attends only to earlier tokens
+	images     bool    // for images
+	speech     bool    // for speech
+	texts      bool    // for texts as well as images
+	ofTexts    bool    // the head sees the first token of each text, or the pooler's output for it
+	padding    float64 // otherwise, the logits for padding in a batch that was packed
+	alone      bool    // there is no head, and names have no prefix
+	labels     int64   // how many there are to be; zero: as many as the options or config.json say
+	cross      bool    // of a cross encoder, which has one label unless config.json is a classifier's
 }
 
 var (
 	sequenceClassification = task{class: "ForSequenceClassification", peft: "SEQ_CLS", head: sequenceHead, pooler: true,
 		ofTexts: true}
+	multipleChoice      = task{class: "ForMultipleChoice", head: newChoiceHead, pooler: true, withPooler: true, ofTexts: true}
 	tokenClassification = task{class: "ForTokenClassification", peft: "TOKEN_CLS", head: newTokenHead}
 	questionAnswering   = task{class: "ForQuestionAnswering", peft: "QUESTION_ANS", head: newAnswerHead,
 		padding: -10000}
@@ -240,6 +242,14 @@ func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Bluepr
 		if err := d.Demand("tie_word_embeddings", "true"); err != nil {
 			return p, err
 		}
+	case multipleChoice.class: // what ELECTRA's head computes
+		for key, only := range map[string]string{"summary_type": `"first"`, "summary_use_proj": "true",
+			"summary_activation": `"gelu"`} {
+			if err := d.Demand(key, only); err != nil {
+				return p, err
+			}
+		}
+		h.ProblemType = ""
 	case questionAnswering.class:
 		h = classify.Head{NumLabels: 2}
 	case tokenClassification.class:
@@ -269,7 +279,7 @@ func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Bluepr
 	if err == nil && t.class == tokenClassification.class && p.Head.NumLabels < 2 {
 		err = fmt.Errorf("there is one label; token classification needs at least two")
 	}
-	if given := string(d["problem_type"]); !t.ofTexts && !t.images && (given == "" || given == "null") {
+	if given := string(d["problem_type"]); (!t.ofTexts || t.class == multipleChoice.class) && !t.images && (given == "" || given == "null") {
 		document := p.Document
 		p.Document = func(architecture string) (pretrained.Document, error) {
 			d, err := document(architecture)
@@ -299,7 +309,9 @@ func plan(d pretrained.Document, known blueprints, h classify.Head, a transforme
 func build(dir string, p transformer.Blueprint, t task, o Options, dtype torch.DType, packed *quantized.Config) (
 	m *Model, err error) {
 	if o.FromConfig {
-		if err := torch.Try(func() { m = newModel(p, t, transformer.Builder{DType: dtype, Alone: t.alone}) }); err != nil {
+		if err := torch.Try(func() {
+			m = newModel(p, t, transformer.Builder{DType: dtype, Alone: t.alone, WithPooler: t.withPooler})
+		}); err != nil {
 			return nil, fmt.Errorf("auto: %s: %w", dir, err)
 		}
 		m.quantization = o.Quantize
@@ -331,7 +343,7 @@ func build(dir string, p transformer.Blueprint, t task, o Options, dtype torch.D
 		fresh = func(name string) bool { return strings.HasPrefix(name, "pooler.") }
 	}
 	m, report, err := pretrained.LoadFolder(dir, func() *Model {
-		return newModel(p, t, transformer.Builder{Undrawn: true, DType: dtype, Alone: t.alone})
+		return newModel(p, t, transformer.Builder{Undrawn: true, DType: dtype, Alone: t.alone, WithPooler: t.withPooler})
 	},
 		func(m *Model) pretrained.LoadOptions {
 			options := pretrained.LoadOptions{

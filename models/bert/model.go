@@ -28,9 +28,7 @@ type Embeddings struct {
 }
 
 // Pooler is BertPooler: a linear layer and tanh over the first token.
-type Pooler struct {
-	Dense *nn.Linear `module:"dense"`
-}
+type Pooler = transformer.Pooler
 
 // New makes a model with random weights, the same that transformers draws from the same seed.
 func New(c Config) (*Model, error) {
@@ -59,7 +57,7 @@ func newEncoder(c Config, b transformer.Builder, pooler bool) *Model {
 		config: c,
 	}
 	if pooler {
-		m.Pooler = &Pooler{b.Linear(c.HiddenSize, c.HiddenSize)}
+		m.Pooler = &Pooler{Dense: b.Linear(c.HiddenSize, c.HiddenSize)}
 	}
 	if !b.Undrawn {
 		transformer.InitWeights(m, c.InitializerRange, nil)
@@ -130,9 +128,4 @@ func (e *Embeddings) at(ids, types, positions torch.Tensor) torch.Tensor {
 	x := e.Word.Forward(ids).Add(e.TokenType.Forward(transformer.TokenTypes(ids, types)))
 	x = x.Add(e.Position.Forward(positions))
 	return e.Dropout.Forward(e.LayerNorm.Forward(x))
-}
-
-// Forward maps [B, L, hidden] to [B, hidden].
-func (p *Pooler) Forward(hidden torch.Tensor) torch.Tensor {
-	return p.Dense.Forward(hidden.Select(1, 0)).Tanh()
 }

@@ -212,6 +212,7 @@ func Blueprint(d pretrained.Document, h classify.Head, a transformer.Attention) 
 		PadTokenID: max(0, *c.PadTokenID)}
 	b.Heads = map[string]func(transformer.Builder) transformer.Head{
 		"ForSequenceClassification": func(b transformer.Builder) transformer.Head { return newClassifier(c, b) },
+		"ForMultipleChoice":         func(b transformer.Builder) transformer.Head { return newChooser(c, b) },
 	}
 	if !*c.Legacy {
 		b.Heads["ForMaskedLM"] = func(b transformer.Builder) transformer.Head { return newMasked(c, b) }

@@ -11,6 +11,8 @@ type Classifier struct {
 	Pooler     *ContextPooler `module:"pooler"`
 	Classifier *nn.Linear     `module:"classifier"`
 	Dropout    *nn.Dropout    `module:"dropout"`
+
+	chooses bool // between texts, to each of which it gives one number
 }
 
 // ContextPooler is a linear layer and an activation over the first token.
@@ -50,18 +52,29 @@ func newClassifier(c Config, b transformer.Builder) *Classifier {
 	}
 }
 
+func newChooser(c Config, b transformer.Builder) *Classifier {
+	c.NumLabels = 1
+	m := newClassifier(c, b)
+	m.chooses = true
+	return m
+}
+
 func newMasked(c Config, b transformer.Builder) *Masked {
 	return &Masked{&Predictions{&PredictionHead{Dense: b.Linear(c.HiddenSize, c.HiddenSize),
 		LayerNorm: b.LayerNorm(c.HiddenSize, c.LayerNormEps), activation: activation(c.HiddenAct),
 		Bias: nn.Parameter(torch.TensorOptions{DType: b.DType}.Zeros(c.VocabSize))}}}
 }
 
-// Forward maps hidden states, [B, L, hidden], to logits, [B, labels], in float32, in which
-// transformers computes the loss, whatever the dtype of the model.
+// Forward maps hidden states, [B, L, hidden], to logits, [B, labels]: of a classifier in float32, in
+// which transformers computes its loss, whatever the dtype of the model.
 func (c *Classifier) Forward(hidden torch.Tensor) torch.Tensor {
 	p := c.Pooler
 	pooled := p.activation(p.Dense.Forward(p.Dropout.Forward(hidden.Select(1, 0))))
-	return c.Classifier.Forward(c.Dropout.Forward(pooled)).ToDType(torch.Float32)
+	logits := c.Classifier.Forward(c.Dropout.Forward(pooled))
+	if c.chooses {
+		return logits
+	}
+	return logits.ToDType(torch.Float32)
 }
 
 // Forward maps hidden states, [B, L, hidden], to logits, [B, L, vocabulary].

@@ -270,6 +270,7 @@ func Blueprint(d pretrained.Document, h classify.Head, a transformer.Attention) 
 		Limits: inputs.Limits{VocabSize: c.VocabSize, MaxLength: c.MaxPositions, PadTokenID: max(0, *c.PadTokenID)},
 		Heads: map[string]func(transformer.Builder) transformer.Head{
 			"ForSequenceClassification": func(b transformer.Builder) transformer.Head { return newClassifier(c, b, true) },
+			"ForMultipleChoice":         func(b transformer.Builder) transformer.Head { return newChooser(c, b) },
 			"ForTokenClassification":    func(b transformer.Builder) transformer.Head { return newClassifier(c, b, false) },
 			"ForQuestionAnswering":      func(b transformer.Builder) transformer.Head { return newClassifier(c, b, false) },
 			"ForMaskedLM":               func(b transformer.Builder) transformer.Head { return newMasked(c, b) },

@@ -42,6 +42,12 @@ func newClassifier(c Config, b transformer.Builder, perText bool) *Classifier {
 		Classifier: b.Linear(c.HiddenSize, c.NumLabels), perText: perText}
 }
 
+// newChooser makes the classifier that gives each choice one number.
+func newChooser(c Config, b transformer.Builder) *Classifier {
+	c.NumLabels = 1
+	return newClassifier(c, b, true)
+}
+
 func newMasked(c Config, b transformer.Builder) *Masked {
 	return &Masked{newPredictionHead(c, b), b.LinearWith(c.HiddenSize, c.VocabSize, *c.DecoderBias)}
 }

@@ -83,7 +83,7 @@ func Blueprint(d pretrained.Document, h classify.Head, a transformer.Attention) 
 	b.Document = c.document
 	b.Build = func(builder transformer.Builder, _ bool) transformer.Backbone {
 		m := newModel(c, builder)
-		return transformer.Backbone{Module: m, InputEmbeddings: m.Embeddings.Word,
+		return transformer.Backbone{Module: m, InputEmbeddings: m.Embeddings.Word, Pool: m.Pooler.Forward,
 			Forward:                  func(ids, mask, _ torch.Tensor) torch.Tensor { return m.Forward(ids, mask) },
 			SetGradientCheckpointing: m.Encoder.SetGradientCheckpointing}
 	}

@@ -12,7 +12,7 @@ import (
 type Model struct {
 	Embeddings *Embeddings         `module:"embeddings"`
 	Encoder    *Encoder            `module:"encoder"`
-	Pooler     *transformer.Pooler `module:"pooler"` // nil if there is a head
+	Pooler     *transformer.Pooler `module:"pooler"` // nil if the head has no use for it
 }
 
 // Embeddings is MPNetEmbeddings: the sum of the embeddings of a token and its position.

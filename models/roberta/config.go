@@ -63,7 +63,7 @@ func Blueprint(d pretrained.Document, h Head, a transformer.Attention) (b transf
 	b.Build = func(builder transformer.Builder, _ bool) transformer.Backbone {
 		m := newModel(c, builder)
 		return transformer.Backbone{Module: m, Forward: m.Forward, ForwardPacked: m.ForwardPacked,
-			InputEmbeddings: m.Embeddings.Word, SetGradientCheckpointing: m.Encoder.SetGradientCheckpointing,
+			Pool: m.Pooler.Forward, InputEmbeddings: m.Embeddings.Word, SetGradientCheckpointing: m.Encoder.SetGradientCheckpointing,
 			FuseQKVProjections: m.Encoder.FuseQKVProjections}
 	}
 	return b, nil

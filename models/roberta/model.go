@@ -11,7 +11,7 @@ import (
 type Model struct {
 	Embeddings *Embeddings                              `module:"embeddings"`
 	Encoder    *transformer.Encoder[*transformer.Layer] `module:"encoder"`
-	Pooler     *transformer.Pooler                      `module:"pooler"` // nil if there is a head
+	Pooler     *transformer.Pooler                      `module:"pooler"` // nil if the head has no use for it
 
 	config Config
 }

@@ -15,23 +15,29 @@ type Builder struct {
 	DType torch.DType // of the weights; zero: float32
 
 	Alone bool // the encoder has no head, and so the pooler that its class has by itself: AutoModel
+	// WithPooler gives an encoder that pooler for a head that uses it: add_pooling_layer.
+	WithPooler bool
 }
 
 // factory returns the options with which weights are created.
 func (b Builder) factory() torch.TensorOptions { return torch.TensorOptions{DType: b.DType} }
 
-// Pooler is the linear layer over the first token that some encoders have where they stand alone. It
-// comes from and goes to files.
+// Pooler is BertPooler: a linear layer and tanh over the first token.
 type Pooler struct {
 	Dense *nn.Linear `module:"dense"`
 }
 
-// Pooler makes the pooler of an encoder that has one where it stands alone; nil: it does not.
+// Pooler makes the pooler of an encoder, or nil if it is built without one.
 func (b Builder) Pooler(size int64) *Pooler {
-	if !b.Alone {
+	if !b.Alone && !b.WithPooler {
 		return nil
 	}
 	return &Pooler{b.Linear(size, size)}
+}
+
+// Forward maps hidden states, [B, L, hidden], to [B, hidden].
+func (p *Pooler) Forward(hidden torch.Tensor) torch.Tensor {
+	return p.Dense.Forward(hidden.Select(1, 0)).Tanh()
 }
 
 // Linear makes a linear layer.

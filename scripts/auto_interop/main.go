@@ -124,6 +124,12 @@ func load(head, dir string) (*auto.Model, error) {
 			return nil, err
 		}
 		return m.Model, nil
+	case "MultipleChoice":
+		m, err := auto.MultipleChoice(ctx, dir, auto.Options{})
+		if err != nil {
+			return nil, err
+		}
+		return m.Model, nil
 	case "MaskedLM":
 		m, err := auto.MaskedLM(ctx, dir, auto.Options{})
 		if err != nil {

@@ -123,6 +123,9 @@ func (e *Encoder) Load(dir string, o auto.Options) (*auto.Model, error) {
 	case "TokenClassification":
 		m, err := auto.TokenClassification(ctx, dir, o)
 		return modelOf(err, func() *auto.Model { return m.Model })
+	case "MultipleChoice":
+		m, err := auto.MultipleChoice(ctx, dir, o)
+		return modelOf(err, func() *auto.Model { return m.Model })
 	case "QuestionAnswering":
 		m, err := auto.QuestionAnswering(ctx, dir, o)
 		return modelOf(err, func() *auto.Model { return m.Model })
@@ -264,6 +267,13 @@ func (e *Encoder) forward(t *testing.T, m *auto.Model, rows []EncoderRow, length
 			l = m.Forward(b.Tensors())
 			return l, m.Head().Loss(l, torch.From(b.Labels, int64(len(rows))))
 		}
+	case "MultipleChoice":
+		task := must(classify.NewChoiceTask(m, classify.ChoiceTaskOptions{}))
+		b := must(task.Collate(RowsAs(rows, EncoderRow.Choice)))
+		return func() (l, loss torch.Tensor) {
+			o := task.Predict(engine.ForwardPass{}, b)
+			return o.Logits[0], task.LossOf(engine.ForwardPass{}, o).Value
+		}
 	case "QuestionAnswering":
 		task := must(question.NewTask(m, question.TaskOptions{}))
 		b := must(task.Collate(RowsAs(rows, EncoderRow.Question)))
@@ -340,7 +350,9 @@ func (e *Encoder) saveAndLoad(t *testing.T) {
 func (e *Encoder) newHead(t *testing.T) {
 	whole, dir := e.Fresh(t, auto.Options{}), t.TempDir()
 	require.NoError(t, whole.WriteConfig(dir))
-	require.NoError(t, nn.Save(filepath.Join(dir, "model.safetensors"), whole.OwnModules()[0].Module, nil))
+	size := func(m nn.Named) int { return len(nn.Params(m.Module)) }
+	encoder := slices.MaxFunc(whole.OwnModules(), func(a, b nn.Named) int { return size(a) - size(b) })
+	require.NoError(t, nn.Save(filepath.Join(dir, "model.safetensors"), encoder.Module, nil))
 	torch.ManualSeed(5)
 	m, err := e.Load(dir, auto.Options{})
 	require.NoError(t, err)
@@ -365,6 +377,8 @@ func (e *Encoder) run(t *testing.T, file *golden.File) {
 		repeat(t, e, must(classify.NewTask(m, classify.TaskOptions{})), RowsAs(rows, EncoderRow.Sequence))
 	case "TokenClassification":
 		repeat(t, e, must(tokenclass.NewTask(m, tokenclass.TaskOptions{})), RowsAs(rows, EncoderRow.Token))
+	case "MultipleChoice":
+		repeat(t, e, must(classify.NewChoiceTask(m, classify.ChoiceTaskOptions{})), RowsAs(rows, EncoderRow.Choice))
 	case "QuestionAnswering":
 		repeat(t, e, must(question.NewTask(m, question.TaskOptions{})), RowsAs(rows, EncoderRow.Question))
 	default:
@@ -466,6 +480,24 @@ func (r EncoderRow) resized(n int) EncoderRow {
 // Sequence returns the text with its class.
 func (r EncoderRow) Sequence() classify.Sample {
 	return classify.Sample{InputIDs: r.Text.InputIDs, TokenTypeIDs: r.Text.TokenTypeIDs, Label: r.Label}
+}
+
+// Choice returns the text as three choices, of which the second and the third lack some of its
+// middle.
+func (r EncoderRow) Choice() classify.ChoiceSample {
+	part := func(values []int64, k int) []int64 {
+		if values == nil {
+			return nil
+		}
+		n := len(values)
+		return slices.Concat(values[:1], values[min(1+k, n-1):n-1], values[n-1:])
+	}
+	s := classify.ChoiceSample{Label: r.Label}
+	for k := range 3 {
+		s.Choices = append(s.Choices, inputs.Text{InputIDs: part(r.Text.InputIDs, k),
+			TokenTypeIDs: part(r.Text.TokenTypeIDs, k)})
+	}
+	return s
 }
 
 // Token returns the text with the classes of its tokens.

@@ -27,6 +27,7 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer, models
 from transformers import (
     DataCollatorForLanguageModeling,
+    DataCollatorForMultipleChoice,
     DataCollatorForTokenClassification,
     DataCollatorWithPadding,
     PreTrainedTokenizerFast,
@@ -39,6 +40,7 @@ torch.set_num_threads(1)
 VOCAB, TEXTS, LONGEST = 60, 48, 14
 LABELS = {
     "SequenceClassification": 3,
+    "MultipleChoice": 2,
     "TokenClassification": 5,
     "QuestionAnswering": 2,
     "MaskedLM": 2,
@@ -121,7 +123,15 @@ def resized(row, n):
     return out
 
 
+def choices(values):
+    """What each of three choices has of a text: the first all, the others less of its middle"""
+    return [torch.cat([values[:1], values[1:-1][k:], values[-1:]]).tolist() for k in range(3)]
+
+
 def features(row, head, typed, words=False):
+    if head == "MultipleChoice":
+        f = dict(input_ids=choices(row["ids"]), labels=row["label"])
+        return f | dict(token_type_ids=choices(row["types"])) if typed else f
     f = dict(input_ids=row["ids"].tolist())
     if typed:
         f["token_type_ids"] = row["types"].tolist()
@@ -143,6 +153,8 @@ def collator(head, masking=True):
         return DataCollatorForLanguageModeling(tok, seed=11)
     if head in ("TokenClassification", "MaskedLM"):
         return DataCollatorForTokenClassification(tok)
+    if head == "MultipleChoice":
+        return DataCollatorForMultipleChoice(tok)
     return DataCollatorWithPadding(tok)
 
 
