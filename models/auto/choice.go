@@ -30,7 +30,8 @@ func (m *MultipleChoiceModel) Task() *classify.ChoiceTask {
 // Encode makes a sample of a text, such as a question or the beginning of a sentence, and what may
 // follow it. Each choice becomes a pair of texts, cut to what the model takes as
 // [SequenceClassifier.Encode] does. label is the index of the right choice.
-func (m *MultipleChoiceModel) Encode(prompt string, choices []string, label int64) (s classify.ChoiceSample, err error) {
+func (m *MultipleChoiceModel) Encode(prompt string, choices []string, label int64) (s classify.ChoiceSample,
+	err error) {
 	s.Label = label
 	for _, c := range choices {
 		t, err := m.EncodeText(text.Pair(prompt, c), 0)

@@ -1,9 +1,10 @@
 // Package auto loads a model for a task, with any encoder or decoder, its tokenizer, image processor
-// or feature extractor, and its labels. It is these classes of transformers 5.17, tensor by tensor and bit by
-// bit: AutoModelForSequenceClassification, AutoModelForTokenClassification,
-// AutoModelForQuestionAnswering, AutoModelForMultipleChoice, AutoModelForMaskedLM, AutoModelForCausalLM, AutoModelForSeq2SeqLM,
-// AutoModelForImageClassification, AutoModelForZeroShotImageClassification, AutoModelForSpeechSeq2Seq
-// and, for TrOCR, AutoModelForImageTextToText.
+// or feature extractor, and its labels. It is these classes of transformers 5.17, tensor by tensor
+// and bit by bit: AutoModelForSequenceClassification, AutoModelForTokenClassification,
+// AutoModelForQuestionAnswering, AutoModelForMultipleChoice, AutoModelForMaskedLM,
+// AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoModelForImageClassification,
+// AutoModelForZeroShotImageClassification, AutoModelForSpeechSeq2Seq and, for TrOCR,
+// AutoModelForImageTextToText.
 //
 //	ner, err := auto.TokenClassification(ctx, "dslim/bert-base-NER", auto.Options{}) // a folder or a name on the Hub
 //	step, err := engine.New(ner.Task(), engine.Options{})

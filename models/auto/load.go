@@ -109,7 +109,8 @@ type task struct {
 var (
 	sequenceClassification = task{class: "ForSequenceClassification", peft: "SEQ_CLS", head: sequenceHead, pooler: true,
 		ofTexts: true}
-	multipleChoice      = task{class: "ForMultipleChoice", head: newChoiceHead, pooler: true, withPooler: true, ofTexts: true}
+	multipleChoice = task{class: "ForMultipleChoice", head: newChoiceHead, pooler: true, withPooler: true,
+		ofTexts: true}
 	tokenClassification = task{class: "ForTokenClassification", peft: "TOKEN_CLS", head: newTokenHead}
 	questionAnswering   = task{class: "ForQuestionAnswering", peft: "QUESTION_ANS", head: newAnswerHead,
 		padding: -10000}
@@ -279,7 +280,8 @@ func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Bluepr
 	if err == nil && t.class == tokenClassification.class && p.Head.NumLabels < 2 {
 		err = fmt.Errorf("there is one label; token classification needs at least two")
 	}
-	if given := string(d["problem_type"]); (!t.ofTexts || t.class == multipleChoice.class) && !t.images && (given == "" || given == "null") {
+	classifies := t.images || t.ofTexts && t.class != multipleChoice.class
+	if given := string(d["problem_type"]); !classifies && (given == "" || given == "null") {
 		document := p.Document
 		p.Document = func(architecture string) (pretrained.Document, error) {
 			d, err := document(architecture)

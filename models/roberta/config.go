@@ -63,8 +63,9 @@ func Blueprint(d pretrained.Document, h Head, a transformer.Attention) (b transf
 	b.Build = func(builder transformer.Builder, _ bool) transformer.Backbone {
 		m := newModel(c, builder)
 		return transformer.Backbone{Module: m, Forward: m.Forward, ForwardPacked: m.ForwardPacked,
-			Pool: m.Pooler.Forward, InputEmbeddings: m.Embeddings.Word, SetGradientCheckpointing: m.Encoder.SetGradientCheckpointing,
-			FuseQKVProjections: m.Encoder.FuseQKVProjections}
+			Pool: m.Pooler.Forward, InputEmbeddings: m.Embeddings.Word,
+			SetGradientCheckpointing: m.Encoder.SetGradientCheckpointing,
+			FuseQKVProjections:       m.Encoder.FuseQKVProjections}
 	}
 	return b, nil
 }
