@@ -6,6 +6,8 @@
 //	e, err := audio.NewFeatureExtractor(audio.FeatureExtractorOptions{})
 //	features, err := e.Extract(a)         // 80 bins of 3000 frames, for 30 seconds
 //
-// [Open] and [DecodeWAV] need no libtorch; the other functions do. All may be called from several
-// goroutines at a time.
+// A [WaveformExtractor] is Wav2Vec2FeatureExtractor, for models that take the samples themselves.
+//
+// [Open], [DecodeWAV] and a [WaveformExtractor] for sound of its own rate need no libtorch; the other
+// functions do. All may be called from several goroutines at a time.
 package audio

@@ -208,28 +208,8 @@ func (o *FeatureExtractorOptions) fileFields() map[string]any {
 // ParseFeatureExtractorConfig reads preprocessor_config.json of a Whisper. Filters in it, which older
 // files have, are left out: they follow from the other settings.
 func ParseFeatureExtractorConfig(text []byte) (o FeatureExtractorOptions, err error) {
-	fail := func(err error) (FeatureExtractorOptions, error) {
-		return FeatureExtractorOptions{}, fmt.Errorf("audio: %s: %w", ConfigName, err)
-	}
-	if err := json.Unmarshal(text, &o.Extra); err != nil {
-		return fail(err)
-	}
-	var kind, side string
-	fields := o.fileFields()
-	fields["feature_extractor_type"], fields["padding_side"] = &kind, &side
-	for name, field := range fields {
-		if raw, found := o.Extra[name]; found {
-			if err := json.Unmarshal(raw, field); err != nil {
-				return fail(fmt.Errorf("%s: %w", name, err))
-			}
-			delete(o.Extra, name)
-		}
-	}
-	switch {
-	case kind != "" && kind != featureExtractorType:
-		return fail(fmt.Errorf("feature_extractor_type is %q; want %q", kind, featureExtractorType))
-	case side != "" && side != "right":
-		return fail(fmt.Errorf("padding_side is %q; want \"right\"", side))
+	if o.Extra, err = parseSettings(text, featureExtractorType, o.fileFields()); err != nil {
+		return FeatureExtractorOptions{}, err
 	}
 	for _, name := range []string{"mel_filters", "n_samples", "nb_max_frames"} {
 		delete(o.Extra, name)

@@ -6,13 +6,14 @@
 transformers saves a model. Go loads it, computes logits and saves it. transformers' Auto class loads what Go saved.
 The models: eight encoders with five heads each, GPT-2 and every type of models/llama with two, T5, mT5, BART, mBART,
 Marian with one vocabulary and with two, ViT, DeiT, DINOv2, ResNet, both versions of ConvNeXt, CLIP with and without a
-classifier, TrOCR with a ViT and a DeiT, and Whisper.
+classifier, TrOCR with a ViT and a DeiT, Whisper, and Wav2Vec2 and HuBERT, with CTC and as classifiers.
 Weights are read from model.safetensors, its shards, pytorch_model.bin and its shards.
 
 All models but ResNet make the same way with an adapter of peft on all linear layers below the head. Image models have
 an image processor, whose numbers are compared as well. A TrOCR has a TrOCRProcessor, with a tokenizer, and a Whisper
-has a WhisperProcessor and hears a WAV file. A folder that has tokenizer.json alone must come back with a tokenizer
-that gives the same ids, and so must the files of a MarianTokenizer.
+has a WhisperProcessor. A model of CTC has a Wav2Vec2Processor, and all models of sound hear a WAV file. A folder that
+has tokenizer.json alone must come back with a tokenizer that gives the same ids, and so must the files of a
+MarianTokenizer.
 
 Run it from the root of the repository, with the packages of scripts/golden/requirements.txt. The Go side finds
 libtorch as always (GOTRAINER_LIB).
@@ -338,6 +339,27 @@ KINDS.append(
     )
 )
 
+HEARS = dict(
+    hidden_size=32,
+    num_hidden_layers=3,
+    num_attention_heads=4,
+    intermediate_size=48,
+    conv_dim=[16, 24],
+    conv_stride=[5, 4],
+    conv_kernel=[10, 4],
+    num_conv_pos_embeddings=8,
+    num_conv_pos_embedding_groups=4,
+)
+WHOLE = dict(feat_extract_norm="layer", do_stable_layer_norm=True, conv_bias=True)
+for cls, kind, head, settings in [
+    ("Wav2Vec2Config", "Wav2Vec2ForCTC", "CTC", dict(vocab_size=12)),
+    ("Wav2Vec2Config", "Wav2Vec2ForSequenceClassification", "AudioClassification", dict(WHOLE, num_labels=3)),
+    ("HubertConfig", "HubertForCTC", "CTC", dict(WHOLE, vocab_size=12, pad_token_id=2)),
+    ("HubertConfig", "HubertForSequenceClassification", "AudioClassification", dict(use_weighted_layer_sum=True)),
+]:
+    KINDS.append((getattr(transformers, cls)(**HEARS, **settings), getattr(transformers, kind), head))
+SOUND = ("SpeechSeq2Seq", "CTC", "AudioClassification")
+
 
 def image_processor(config):
     """that of a model, whose pictures are cut out of larger ones"""
@@ -363,6 +385,9 @@ def image_processor(config):
 def logits_of(model, ids, mask, pixels=None):
     if model.config.model_type == "whisper":
         return model(input_features=pixels, decoder_input_ids=ids[:1, :5]).logits
+    if model.config.model_type in ("wav2vec2", "hubert"):
+        whole = torch.ones_like(pixels, dtype=torch.long) if model.config.feat_extract_norm == "layer" else None
+        return model(pixels, attention_mask=whole).logits
     if hasattr(model, "text_projection"):
         return model(input_ids=ids, attention_mask=mask, pixel_values=pixels).logits_per_text
     if pixels is not None:
@@ -466,7 +491,10 @@ TASKS = {
     "ZeroShotImageClassification": None,
     "ImageTextToText": None,
     "SpeechSeq2Seq": None,
+    "CTC": None,
+    "AudioClassification": None,
 }
+NEW = {"ImageClassification": ["classifier"], "AudioClassification": ["projector", "classifier"]}
 
 
 def adapter(program, model, head, folder, inputs, picture=None, processor=None):
@@ -490,7 +518,7 @@ def adapter(program, model, head, folder, inputs, picture=None, processor=None):
             lora_dropout=0.1,
             init_lora_weights=False,
             task_type=TASKS[head],
-            modules_to_save=["classifier"] if head == "ImageClassification" else None,
+            modules_to_save=NEW.get(head),
         ),
     ).eval()
     adapted.save_pretrained(there)
@@ -520,7 +548,14 @@ def adapter(program, model, head, folder, inputs, picture=None, processor=None):
 
 
 def whole_processor(processor, head):
-    """An image processor, or a TrOCRProcessor or WhisperProcessor, which transformers 5 saves in other files"""
+    """An image processor, or a TrOCRProcessor, WhisperProcessor or Wav2Vec2Processor, which transformers 5 saves in
+    other files
+    """
+    if head == "CTC":
+        with tempfile.TemporaryDirectory() as folder:
+            vocab = pathlib.Path(folder) / "vocab.json"
+            vocab.write_text(json.dumps({w: i for i, w in enumerate(["<s>", "</s>", "<pad>", "|", "<unk>", *"inP"])}))
+            return transformers.Wav2Vec2Processor(processor, transformers.Wav2Vec2CTCTokenizer(str(vocab)))
     if head == "ImageTextToText":
         words = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "i", "n", "P", "Ġ", "in", "Ġin", "ĠP"]
         kind, tokenizer = transformers.TrOCRProcessor, transformers.RobertaTokenizerFast
@@ -554,13 +589,14 @@ def rate(processor):
 
 def numbers(processor, head, picture, folder):
     """What a model takes of a picture or sound, which is written into a folder"""
-    if head != "SpeechSeq2Seq":
+    if head not in SOUND:
         picture.save(folder / "picture.png")
         return processor(picture, return_tensors="pt").pixel_values
     with wave.open(str(folder / "speech.wav"), "wb") as f:
         f.setparams((1, 2, processor.sampling_rate, 0, "NONE", ""))
         f.writeframes((picture * 32768).astype("<i2").tobytes())
-    return processor(picture, return_tensors="pt", **rate(processor)).input_features
+    made = processor(picture, return_tensors="pt", **rate(processor))
+    return made["input_features" if "input_features" in made else "input_values"]
 
 
 def write_marian(config, folder):
@@ -580,6 +616,7 @@ def all_settings(config):
     """The settings of a config, and of the configs in it"""
     parts = {k: all_settings(getattr(config, k)) for k in config.sub_configs}
     own = {k: getattr(config, k) for k in config.to_dict() if k not in IGNORED and k not in parts}
+    own = {k: list(v) if isinstance(v, tuple) else v for k, v in own.items()}  # files have lists
     return own | parts
 
 
@@ -616,6 +653,11 @@ def main():
                 processor = image_processor(config)
             if head == "SpeechSeq2Seq":
                 processor = transformers.WhisperFeatureExtractor(feature_size=config.num_mel_bins, chunk_length=1)
+            elif head in SOUND:
+                processor = transformers.Wav2Vec2FeatureExtractor(
+                    return_attention_mask=config.feat_extract_norm == "layer"
+                )
+            if head in SOUND:
                 seen = torch.randint(-9000, 9000, (12345,), generator=g).to(torch.float32).numpy() / 32768
             if processor:
                 pixels = numbers(processor, head, seen, scratch)
@@ -643,7 +685,9 @@ def main():
                     write_tokenizer(encoder, there)
                 if config.model_type == "marian":
                     write_marian(config, there)
-                reads = whole_processor(processor, head) if head in ("ImageTextToText", "SpeechSeq2Seq") else None
+                reads = (
+                    whole_processor(processor, head) if head in ("ImageTextToText", "SpeechSeq2Seq", "CTC") else None
+                )
                 if processor:
                     (reads or processor).save_pretrained(there)
                     numbers(processor, head, seen, there)

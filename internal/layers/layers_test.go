@@ -109,7 +109,7 @@ var allowed = []struct{ folder, imports string }{
 		"dist/ddp dist/launch dist/shard torch optim optim/lr internal/optional internal/pyfloat"},
 	{"models/...", "models/... nn/... trainer trainer/engine trainer/semantics data/... text/... vision/... audio " +
 		"metrics torch torch/cuda safetensors safetensors/pickle internal/regularfile internal/specialtoken " +
-		"internal/tensorio internal/optional optim hub"},
+		"internal/tensorio internal/optional internal/mt19937 optim hub"},
 	{"compat/hezar/repository", "internal/torchsave compat/hezar/omegaconf compat/hezar/internal/configfile " +
 		"compat/hezar/preprocessors compat/hezar/datasets data hub models/... nn/... text/... torch"},
 	{"compat/hezar", "internal/torchsave internal/pyfloat compat/hezar/omegaconf " +

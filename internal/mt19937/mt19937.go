@@ -49,6 +49,9 @@ func NewFromKey(key []uint32) *Source {
 	return g
 }
 
+// FromState continues from a state that State returned.
+func FromState(words [624]uint32, next int) *Source { return &Source{words, next} }
+
 // State returns the state: the words and the index of the next one.
 func (g *Source) State() (words [624]uint32, next int) { return g.state, g.next }
 

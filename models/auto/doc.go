@@ -3,7 +3,8 @@
 // and bit by bit: AutoModelForSequenceClassification, AutoModelForTokenClassification,
 // AutoModelForQuestionAnswering, AutoModelForMultipleChoice, AutoModelForMaskedLM,
 // AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoModelForImageClassification,
-// AutoModelForZeroShotImageClassification, AutoModelForSpeechSeq2Seq and, for TrOCR,
+// AutoModelForZeroShotImageClassification, AutoModelForSpeechSeq2Seq, AutoModelForCTC,
+// AutoModelForAudioClassification and, for TrOCR,
 // AutoModelForImageTextToText.
 //
 //	ner, err := auto.TokenClassification(ctx, "dslim/bert-base-NER", auto.Options{}) // a folder or a name on the Hub
@@ -21,7 +22,8 @@
 //     convnextv2 and clip;
 //   - images and texts ([ZeroShotImageClassification]): clip;
 //   - text in images ([ImageToText]): vision-encoder-decoder of a vit or deit and a trocr;
-//   - speech ([SpeechToText]): whisper.
+//   - speech ([SpeechToText]): whisper;
+//   - sound ([CTC], [AudioClassification]): wav2vec2 and hubert.
 //
 // An unsupported setting that would change the results is refused by name. A missing part of the
 // encoder is an error. A head that the files do not have is drawn as transformers draws it.
@@ -38,6 +40,6 @@
 // [Encoder] is AutoModel, an encoder without a head; package sentence uses it to make embeddings of
 // texts. [CrossEncoder] loads the classifiers of package crossencoder, which scores pairs of texts.
 //
-// The tasks are those of packages classify, tokenclass, question, maskedlm, causallm, seq2seq, dpo,
-// reward and contrastive. Their NewTask takes a model of this package and has more options.
+// The tasks are those of packages classify, tokenclass, question, maskedlm, causallm, seq2seq, ctc,
+// dpo, reward and contrastive. Their NewTask takes a model of this package and has more options.
 package auto

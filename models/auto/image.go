@@ -148,7 +148,7 @@ func ofFile[T any](path string, f func(im *vision.Image) (T, error)) (made T, er
 	return made, nil
 }
 
-// Class is a class of an image.
+// Class is a class of an image or a sound.
 type Class struct {
 	Label string
 	ID    int64
@@ -177,8 +177,13 @@ func (m *ImageClassifier) predict(s classify.ImageSample) (classes []Class, err 
 	if err != nil {
 		return nil, err
 	}
+	return m.scored(func(p engine.ForwardPass) torch.Tensor { return m.Forward(engine.Input(p, b.Pixels, b.Shape...)) })
+}
+
+// scored returns the classes of one input, whose logits forward computes, [1, labels].
+func (m *Model) scored(forward func(p engine.ForwardPass) torch.Tensor) (classes []Class, err error) {
 	err = m.Evaluate(func(p engine.ForwardPass) {
-		scores := m.Forward(engine.Input(p, b.Pixels, b.Shape...)).SqueezeDim(0).ToDType(torch.Float64)
+		scores := forward(p).SqueezeDim(0).ToDType(torch.Float64)
 		switch m.Head().ProblemType {
 		case classify.SingleLabel:
 			scores = scores.Softmax(-1, torch.DefaultDType)

@@ -37,6 +37,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/models/trocr"
 	"github.com/gotrainer/gotrainer/models/vit"
+	"github.com/gotrainer/gotrainer/models/wav2vec2"
 	"github.com/gotrainer/gotrainer/models/whisper"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/nn/quantized"
@@ -79,6 +80,11 @@ type Options struct {
 	// are fetched from the Hub. The model is in training mode, like any new one.
 	FromConfig bool
 
+	// CTCTokenizer takes the place of the tokenizer of a model of CTC, which then has as many letters:
+	// vocab_size and pad_token_id. InitMismatched draws the layer for them if that of the files is for
+	// others.
+	CTCTokenizer *text.CTCTokenizer
+
 	// BaseModel is the model that an adapter is for, a folder or a name on the Hub. Empty: the one
 	// that its adapter_config.json names.
 	BaseModel string
@@ -97,7 +103,8 @@ type task struct {
 	withPooler bool    // the head sees the pooler's output in all models that have one
 	decoder    bool    // the model attends only to earlier tokens
 	images     bool    // for images
-	speech     bool    // for speech
+	speech     bool    // for features of speech
+	sound      bool    // for sound as it is
 	texts      bool    // for texts as well as images
 	ofTexts    bool    // the head sees the first token of each text, or the pooler's output for it
 	padding    float64 // otherwise, the logits for padding in a batch that was packed
@@ -121,6 +128,9 @@ var (
 	maskedLM  = task{class: "ForMaskedLM", head: newMaskedHead}
 	causalLM  = task{class: "ForCausalLM", peft: "CAUSAL_LM", head: newCausalHead, decoder: true}
 	seq2seqLM = task{class: "ForConditionalGeneration", peft: "SEQ_2_SEQ_LM", head: newSeq2SeqHead, decoder: true}
+
+	ctcLetters          = task{class: "ForCTC", sound: true}
+	audioClassification = task{class: "ForSequenceClassification", sound: true}
 
 	imageToText  = task{class: "ForImageTextToText", decoder: true, images: true}
 	speechToText = task{class: "ForSpeechSeq2Seq", decoder: true, speech: true}
@@ -157,6 +167,7 @@ var (
 	}
 	readers    = blueprints{"vision-encoder-decoder": trocr.Blueprint} // of text in pictures
 	listeners  = blueprints{"whisper": whisper.Blueprint}              // to speech
+	hearers    = blueprints{"wav2vec2": wav2vec2.Blueprint, "hubert": wav2vec2.Blueprint}
 	ofPictures = blueprints{
 		"vit": vit.Blueprint, "deit": vit.Blueprint, "resnet": resnet.Blueprint, "convnext": convnext.Blueprint,
 		"convnextv2": convnext.Blueprint, "clip": clip.Blueprint, "dinov2": dinov2.Blueprint,
@@ -214,8 +225,8 @@ func loadFolder(dir string, t task, o Options) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("auto: %s: %w", dir, err)
 	}
-	if packed != nil && (t.images || t.speech) {
-		return nil, fmt.Errorf("auto: the weights in %s are quantized; those of a model of images or speech must not be", dir)
+	if packed != nil && (t.images || t.speech || t.sound) {
+		return nil, fmt.Errorf("auto: the weights in %s are quantized; those of a model of images or sound must not be", dir)
 	}
 	if packed != nil && (o.Quantize != nil || o.FromConfig) {
 		return nil, fmt.Errorf("auto: the weights in %s are quantized; leave Options.Quantize and FromConfig out", dir)
@@ -256,8 +267,15 @@ func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Bluepr
 	case tokenClassification.class:
 		h.ProblemType = "" // the setting is for classifiers of texts
 	}
+	if tok := o.CTCTokenizer; tok != nil {
+		if d, err = withLetters(d, t, tok); err != nil {
+			return p, err
+		}
+	}
 	known := encoders
 	switch {
+	case t.sound:
+		known = hearers
 	case t.class == sequenceClassification.class:
 		known = classifiers
 	case t.class == seq2seqLM.class:
@@ -280,7 +298,7 @@ func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Bluepr
 	if err == nil && t.class == tokenClassification.class && p.Head.NumLabels < 2 {
 		err = fmt.Errorf("there is one label; token classification needs at least two")
 	}
-	classifies := t.images || t.ofTexts && t.class != multipleChoice.class
+	classifies := t.images || t.sound || t.ofTexts && t.class != multipleChoice.class
 	if given := string(d["problem_type"]); !classifies && (given == "" || given == "null") {
 		document := p.Document
 		p.Document = func(architecture string) (pretrained.Document, error) {
@@ -337,6 +355,12 @@ func build(dir string, p transformer.Blueprint, t task, o Options, dtype torch.D
 	}
 	fresh := func(name string) bool {
 		return prefix != "" && (!strings.HasPrefix(name, prefix) || strings.HasPrefix(name, prefix+"pooler."))
+	}
+	if len(p.Drawn) > 0 {
+		head := fresh
+		fresh = func(name string) bool {
+			return head(name) || slices.Contains(p.Drawn, strings.TrimPrefix(name, prefix))
+		}
 	}
 	if p.Images.Channels > 0 && p.Pair { // the pooler of its encoder computes nothing
 		fresh = func(name string) bool { return strings.HasPrefix(name, "encoder.pooler.") }
@@ -409,6 +433,14 @@ func (m *Model) loadPreparation(w io.Writer, dirs ...string) error {
 			return err
 		}
 	}
+	if m.task.sound {
+		if err := m.loadWaveformExtractor(firstWith(dirs, processorName, audio.ConfigName), w); err != nil {
+			return err
+		}
+	}
+	if m.task.class == ctcLetters.class {
+		return m.loadCTCTokenizer(firstWith(dirs, tokenizerFiles...), w)
+	}
 	if m.task.images {
 		if err := m.loadImageProcessor(firstWith(dirs, processorName, vision.ProcessorConfigName), w); err != nil {
 			return err
@@ -434,7 +466,7 @@ func firstWith(dirs []string, files ...string) string {
 }
 
 // hasTexts reports whether the model reads or writes texts.
-func (t task) hasTexts() bool { return !t.images || t.texts || t.decoder }
+func (t task) hasTexts() bool { return !t.images && !t.sound || t.texts || t.decoder }
 
 func (m *Model) loadTokenizer(dir string, w io.Writer) error {
 	m.tokenizerDir = dir

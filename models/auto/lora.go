@@ -79,7 +79,7 @@ func (m *Model) AddLoRA(c lora.Config) error {
 
 // newModules returns the modules that the files of the base model do not contain.
 func (m *Model) newModules() (names []string) {
-	if m.task.images || m.task.peft != "" && !m.task.decoder {
+	if m.task.images || m.task.class == audioClassification.class && m.task.sound || m.task.peft != "" && !m.task.decoder {
 		for _, c := range nn.Children(m.head) {
 			if len(nn.Params(c.Module)) > 0 {
 				names = append(names, c.Name)

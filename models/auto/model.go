@@ -35,6 +35,12 @@ type Model struct {
 	// FeatureExtractor prepares speech as preprocessor_config.json of the folder says. It is nil if
 	// there is none, and in other models. It is saved with the model.
 	FeatureExtractor *audio.FeatureExtractor
+	// WaveformExtractor prepares sound as preprocessor_config.json of the folder says, for a model that
+	// takes it as it is. It is nil if there is none, and in other models. It is saved with the model.
+	WaveformExtractor *audio.WaveformExtractor
+	// CTCTokenizer is that of a model of CTC. It is nil if the folder has none, and in other models. It
+	// is saved with the model.
+	CTCTokenizer *text.CTCTokenizer
 	// Report says what was missing in the files, what was there but not used, and what was drawn.
 	// It is nil for a model with random weights.
 	Report *pretrained.Report
@@ -52,6 +58,7 @@ type Model struct {
 
 	tokenizerDir string          // the folder that its tokenizer was loaded from
 	loaded       *text.Tokenizer // the tokenizer that was loaded; may be nil
+	loadedCTC    *text.CTCTokenizer
 	asLoaded     *text.Tokenizer // another tokenizer found to be equivalent to the loaded one, see Save
 
 	tokenizerConfig tokenizerConfig // of the folder
@@ -110,6 +117,11 @@ func (m *Model) OwnModules() []nn.Named {
 		return append(nn.Children(m.head), encoder...)
 	}
 	modules := append(encoder, nn.Children(m.head)...)
+	if h, ok := m.head.(*ownHead); ok {
+		if r, ok := h.own.(transformer.RootParams); ok && r.RootParams() != nil {
+			modules = append([]nn.Named{{Module: r.RootParams()}}, modules...) // before those of modules
+		}
+	}
 	if h, ok := m.head.(*seq2seqHead); ok && h.bias != nil {
 		modules = append(modules, nn.Named{Module: h.bias})
 	}
@@ -170,8 +182,8 @@ func (m *Model) Architecture() string {
 // [B, L], tell a second text from the first; undefined means 0. An [EncoderModel] returns hidden
 // states, [B, L, hidden]. A text-to-text model has [Seq2SeqLanguageModel.ForwardPair] instead, an
 // image model [ImageClassifier.Forward] or [ImageToTextModel.ForwardPair], a model of speech
-// [SpeechToTextModel.ForwardPair], and a model that compares texts with images the methods of
-// [ZeroShotImageClassifier].
+// [SpeechToTextModel.ForwardPair], a model of sound [CTCModel.Forward] or [AudioClassifier.Forward],
+// and a model that compares texts with images the methods of [ZeroShotImageClassifier].
 func (m *Model) Forward(ids, mask, types torch.Tensor) torch.Tensor {
 	if m.backbone.Dual != nil {
 		panic(torch.Errorf("auto.Model.Forward", torch.ErrNotSupported, "%s takes texts and images: TextFeatures, "+
@@ -184,6 +196,10 @@ func (m *Model) Forward(ids, mask, types torch.Tensor) torch.Tensor {
 	if m.task.speech {
 		panic(torch.Errorf("auto.Model.Forward", torch.ErrNotSupported, "%s takes speech: SpeechToTextModel.ForwardPair",
 			m.Architecture()))
+	}
+	if m.task.sound {
+		panic(torch.Errorf("auto.Model.Forward", torch.ErrNotSupported,
+			"%s takes sound: CTCModel.Forward, or AudioClassifier.Forward", m.Architecture()))
 	}
 	if m.backbone.Forward == nil || m.task.class == seq2seqLM.class {
 		panic(torch.Errorf("auto.Model.Forward", torch.ErrNotSupported, "%s takes two texts: ForwardPair", m.Architecture()))

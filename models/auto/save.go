@@ -57,6 +57,16 @@ func (m *Model) WriteConfig(dir string) error {
 			return err
 		}
 	}
+	if m.WaveformExtractor != nil {
+		if err := writeProcessor(dir, featureExtractorKey, m.WaveformExtractor); err != nil {
+			return err
+		}
+	}
+	if m.CTCTokenizer != nil {
+		if err := m.writeCTCTokenizer(dir); err != nil {
+			return fmt.Errorf("auto: the tokenizer's files: %w", err)
+		}
+	}
 	if m.Tokenizer == nil {
 		return nil
 	}

@@ -2,6 +2,7 @@ package transformer
 
 import (
 	"github.com/gotrainer/gotrainer/models/classify"
+	"github.com/gotrainer/gotrainer/models/ctc"
 	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/nn"
@@ -29,7 +30,10 @@ type Blueprint struct {
 	Head   classify.Head // what the logits of a classifier mean
 	Limits inputs.Limits
 	Images classify.ImageLimits // of a model of pictures
-	Speech inputs.SpeechLimits  // of a model of speech
+	Speech inputs.SpeechLimits  // of a model of speech that takes features
+	// Waveforms are those of a model that takes sound as it is, and CTC is its loss.
+	Waveforms inputs.WaveformLimits
+	CTC       ctc.Settings
 	// ImageProcessor is the image processor of a model of pictures whose files name none:
 	// ViTImageProcessor.
 	ImageProcessor string
@@ -53,6 +57,7 @@ type Blueprint struct {
 	AbsolutePositions bool                     // of a decoder: padding in front of a text moves it to other positions
 	Untied            bool                     // the output layer of a language model has its own weight
 	Untrained         []string                 // names of parameters that are not trained
+	Drawn             []string                 // names of parameters that older files lack, and that are drawn
 	NoWeights         []string                 // suffixes of tensor names in older files that are not weights
 	Rename            func(name string) string // maps other names in files to the model's; nil: there are none
 	// InMemory maps names of modules to those that transformers has in memory, which peft puts into
@@ -125,6 +130,12 @@ type Backbone struct {
 	InterpolatePosEncoding func(on bool) error
 	Dual                   *Dual // nil unless it compares texts with images
 
+	// Hear maps the samples of sound, [B, samples], of which each row has its own number, to hidden
+	// states; nil lengths mean that all are sound. MaskGenerator is that of the masks that it draws in
+	// training; nil: it draws none. In models of sound, Forward is nil; in others, Hear is.
+	Hear          func(values torch.Tensor, lengths []int64) Heard
+	MaskGenerator *torch.Generator
+
 	// InitWeights draws the weights of a head, and those drawn along with them; nil means
 	// Blueprint.InitWeights.
 	InitWeights func(head any)
@@ -139,6 +150,16 @@ type Backbone struct {
 	TiedEmbeddings           *nn.Embedding
 	SetGradientCheckpointing func(on bool) // nil if not supported
 	FuseQKVProjections       func(on bool) // nil if not supported
+}
+
+// Heard are the hidden states of sound.
+type Heard struct {
+	Hidden torch.Tensor // [B, frames, hidden]
+	// Layers are the input of the first layer and the outputs of all, for heads that take them.
+	Layers []torch.Tensor
+	// Padding is true where there is no sound, [B, frames], and Counts are the frames of sound in each
+	// row, [B, 1]; undefined: the lengths are not known.
+	Padding, Counts torch.Tensor
 }
 
 // Dual is an encoder of texts and one of images, whose vectors can be compared.

@@ -12,6 +12,19 @@ type Head interface {
 	Forward(hidden torch.Tensor) torch.Tensor
 }
 
+// HearingHead is a [Head] that takes more of sound than its last hidden states.
+type HearingHead interface {
+	Head
+	// ForwardHeard maps what was heard to logits.
+	ForwardHeard(h Heard) torch.Tensor
+}
+
+// RootParams is a [Head] with parameters that no module of the model contains.
+type RootParams interface {
+	// RootParams returns a struct with these parameters; nil: there are none.
+	RootParams() any
+}
+
 // TiedHead is a [Head] that shares the weight of the token embedding.
 type TiedHead interface {
 	Head

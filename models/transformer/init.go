@@ -66,12 +66,35 @@ func (b Builder) LinearWith(in, out int64, bias bool) *nn.Linear {
 
 // Conv1d makes a convolution of sequences, padded with zeros.
 func (b Builder) Conv1d(in, out, kernel, stride, padding int64) *nn.Conv1d {
+	return b.Conv1dWith(in, out, kernel, nn.ConvOptions{Stride: nn.Dims{stride}, Padding: nn.Dims{padding}})
+}
+
+// Conv1dWith is [Builder.Conv1d] with a stride, a padding, groups and without a bias, as o says. It
+// sets the factory of o.
+func (b Builder) Conv1dWith(in, out, kernel int64, o nn.ConvOptions) *nn.Conv1d {
+	o.Factory = b.factory()
 	if !b.Undrawn {
-		return nn.NewConv1d(in, out, nn.Dims{kernel}, &nn.ConvOptions{Stride: nn.Dims{stride}, Padding: nn.Dims{padding},
-			Factory: b.factory()})
+		return nn.NewConv1d(in, out, nn.Dims{kernel}, &o)
 	}
-	return &nn.Conv1d{Weight: nn.Parameter(b.factory().Empty(out, in, kernel)), Bias: nn.Parameter(b.factory().Empty(out)),
-		Options: torch.ConvOptions{Stride: []int64{stride}, Padding: []int64{padding}, Dilation: []int64{1}, Groups: 1}}
+	one := func(d nn.Dims, fallback int64) []int64 {
+		if len(d) == 0 {
+			return []int64{fallback}
+		}
+		return d
+	}
+	o.Groups = max(1, o.Groups)
+	c := &nn.Conv1d{Weight: nn.Parameter(o.Factory.Empty(out, in/o.Groups, kernel)),
+		Options: torch.ConvOptions{Stride: one(o.Stride, 1), Padding: one(o.Padding, 0), Dilation: []int64{1},
+			Groups: o.Groups}}
+	if !o.NoBias {
+		c.Bias = nn.Parameter(o.Factory.Empty(out))
+	}
+	return c
+}
+
+// GroupNorm makes a normalisation of each channel of sequences by itself.
+func (b Builder) GroupNorm(channels int64) *nn.GroupNorm {
+	return nn.NewGroupNorm(channels, channels, &nn.GroupNormOptions{Factory: b.factory()})
 }
 
 // Conv2d makes a convolution of images, padded with zeros. It sets the factory of o.
@@ -185,11 +208,20 @@ func initModule(module any, std float64, truncated bool, wanted func(name string
 			}
 		}
 	case *nn.LayerNorm:
-		if wanted("weight", l.Weight) {
-			initialize.Ones(l.Weight)
-		}
-		if wanted("bias", l.Bias) {
-			initialize.Zeros(l.Bias)
-		}
+		neutral(l.Weight, l.Bias, wanted)
+	case *nn.GroupNorm:
+		neutral(l.Weight, l.Bias, wanted)
+	case *nn.BatchNorm1d:
+		neutral(l.Weight, l.Bias, wanted)
+	}
+}
+
+// neutral makes a normalisation keep what it has normalized.
+func neutral(weight, bias torch.Tensor, wanted func(name string, t torch.Tensor) bool) {
+	if wanted("weight", weight) {
+		initialize.Ones(weight)
+	}
+	if wanted("bias", bias) {
+		initialize.Zeros(bias)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/gotrainer/gotrainer/audio"
 	"github.com/gotrainer/gotrainer/models/auto"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/nn"
@@ -87,6 +88,9 @@ func forward(head string, m *auto.Model, in string) (func() torch.Tensor, error)
 		features := torch.From(s.Features, 1, limits.Bins, limits.Frames)
 		return func() torch.Tensor { return listener.ForwardPair(features, ids.Narrow(0, 0, 1).Narrow(1, 0, 5)) }, err
 	}
+	if head == "CTC" || head == "AudioClassification" {
+		return hears(m, head, filepath.Join(in, "speech.wav"))
+	}
 	mask, err := inputs.Read("mask")
 	if head == "ZeroShotImageClassification" && err == nil {
 		c := &auto.ZeroShotImageClassifier{Model: m}
@@ -101,6 +105,27 @@ func forward(head string, m *auto.Model, in string) (func() torch.Tensor, error)
 		return func() torch.Tensor { return pair.ForwardPair(ids, mask, ids.Narrow(1, 0, 5)) }, err
 	}
 	return func() torch.Tensor { return m.Forward(ids, mask, torch.Tensor{}) }, err
+}
+
+// hears returns the pass of a model of sound on a WAV file.
+func hears(m *auto.Model, head, path string) (func() torch.Tensor, error) {
+	a, err := audio.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	values, err := m.WaveformExtractor.Extract(a)
+	if err != nil {
+		return nil, err
+	}
+	var lengths []int64
+	if m.WaveformLimits().Masked {
+		lengths = []int64{int64(len(values))}
+	}
+	x := torch.From(values, 1, int64(len(values)))
+	if head == "CTC" {
+		return func() torch.Tensor { return (&auto.CTCModel{Model: m}).Forward(x, lengths) }, nil
+	}
+	return func() torch.Tensor { return (&auto.AudioClassifier{Model: m}).Forward(x, lengths) }, nil
 }
 
 func load(head, dir string) (*auto.Model, error) {
@@ -162,6 +187,18 @@ func load(head, dir string) (*auto.Model, error) {
 		return m.Model, nil
 	case "SpeechSeq2Seq":
 		m, err := auto.SpeechToText(ctx, dir, auto.Options{})
+		if err != nil {
+			return nil, err
+		}
+		return m.Model, nil
+	case "CTC":
+		m, err := auto.CTC(ctx, dir, auto.Options{})
+		if err != nil {
+			return nil, err
+		}
+		return m.Model, nil
+	case "AudioClassification":
+		m, err := auto.AudioClassification(ctx, dir, auto.Options{})
 		if err != nil {
 			return nil, err
 		}

@@ -45,6 +45,7 @@
 //	a collator's generator          GeneratorOwner
 //	_save_checkpoint                StateOwner, for what the task keeps besides
 //	accelerator.gather              ForwardPass.Gather, GatherObject
+//	set_seed                        Seeder, for generators of the task itself
 //	set_seed(device_specific=True)  DeviceSpecificSeeder
 //	get_input_embeddings            InputEmbedder, for NEFTune
 //	gradient_checkpointing_enable   GradientCheckpointer

@@ -146,7 +146,12 @@ func (s *Step[S, B]) Seed(seed uint64, o trainer.SeedOptions) error {
 }
 
 func (s *Step[S, B]) seed(seed uint64, o trainer.SeedOptions) error {
-	err := torch.Try(func() { torch.ManualSeed(seed) })
+	err := torch.Try(func() {
+		torch.ManualSeed(seed)
+		if t, ok := s.task.(Seeder); ok {
+			t.TakeSeed(seed)
+		}
+	})
 	if t, ok := s.task.(StateOwner); ok && err == nil && !o.KeepModel {
 		var begin func()
 		if begin, err = t.LoadState(nil); err == nil {

@@ -106,6 +106,12 @@ type DeviceSpecificSeeder interface {
 	DeviceSpecificSeed()
 }
 
+// Seeder is a [Task] with generators of its own that begin with the seed of the run, as numpy's does
+// in transformers (set_seed).
+type Seeder interface {
+	TakeSeed(seed uint64)
+}
+
 // StateOwner is a [Task] with a state of its own, beside weights and random numbers, that outlives
 // a micro-batch. Checkpoints hold the state of each process, so a resumed run continues bit for
 // bit. A run that continues on another number of processes (trainer.Options.GlobalBatch) gives all
