@@ -115,8 +115,7 @@ type ExpertMLPs struct {
 
 // Forward maps hidden states, [T, hidden], to the sums of what the chosen experts make of them, each
 // times its weight, [T, hidden]. It is grouped_mm_experts_forward, the default of transformers 5.17.
-// Each of its two products is one operator for all experts, which skips those without tokens; none
-// of it waits for the device.
+// Each of its two products is one operator for all experts, which skips those without tokens.
 func (e *ExpertMLPs) Forward(x, weights, chosen torch.Tensor) torch.Tensor {
 	tokens, k := chosen.Size(0), chosen.Size(1)
 	experts, order := chosen.Reshape(-1).Sort(0, false)
@@ -133,8 +132,24 @@ func (e *ExpertMLPs) Forward(x, weights, chosen torch.Tensor) torch.Tensor {
 
 // groupedLinear multiplies rows of x, [S, in], by the transposed weights of their groups, [groups,
 // out, in]. Group g ends before row ends[g]. Autocast does not reach it.
+//
+// The operator takes 16 or 32 bits, and rows of multiples of 16 bytes, which every published model
+// has. Otherwise the groups are multiplied one by one, which waits for the device.
 func groupedLinear(x, weight, ends torch.Tensor) torch.Tensor {
-	return torch.Call("aten::_grouped_mm", x.ToDType(weight.DType()), weight.Transpose(-2, -1), ends)[0]
+	x = x.ToDType(weight.DType())
+	size := weight.DType().Size()
+	if size <= 4 && weight.Size(1)*size%16 == 0 && weight.Size(2)*size%16 == 0 {
+		return torch.Call("aten::_grouped_mm", x, weight.Transpose(-2, -1), ends)[0]
+	}
+	var products []torch.Tensor
+	start := int64(0)
+	for g, end := range torch.Values[int32](ends) {
+		if n := int64(end) - start; n > 0 {
+			products = append(products, x.Narrow(0, start, n).MatMul(weight.Select(0, int64(g)).T()))
+			start += n
+		}
+	}
+	return torch.Cat(products, 0)
 }
 
 // DrawWeights draws the experts as transformers does.

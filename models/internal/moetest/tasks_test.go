@@ -17,6 +17,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/causallm"
 	"github.com/gotrainer/gotrainer/models/dpo"
 	"github.com/gotrainer/gotrainer/models/grpo"
+	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/models/internal/modeltest"
 	"github.com/gotrainer/gotrainer/models/kto"
 	"github.com/gotrainer/gotrainer/models/llama"
@@ -192,6 +193,34 @@ func jsonOf(t *testing.T, text string) (d map[string]any) {
 	t.Helper()
 	require.NoError(t, json.Unmarshal([]byte(text), &d))
 	return d
+}
+
+// TestExpertsOfAnySizeAreComputed compares sizes and dtypes for which the experts are multiplied one
+// by one with the operator for all of them.
+func TestExpertsOfAnySizeAreComputed(t *testing.T) {
+	m := newSmall(t, false)
+	ids := torch.From([]int64{3, 14, 15, 9, 2, 6}, 2, 3)
+	logits := func() torch.Tensor { return m.Forward(ids, torch.Tensor{}, torch.Tensor{}).ToDType(torch.Float64) }
+	want := logits()
+	nn.To(m, torch.TensorOptions{DType: torch.Float64})
+	assert.Less(t, logits().Sub(want).Abs().Max().Item(), 1e-6)
+
+	c := small(true)
+	c.HiddenSize, c.HeadDim, c.Experts.IntermediateSize = 18, 8, 5
+	odd, err := auto.NewCausalLM(c, nil)
+	require.NoError(t, err)
+	task := odd.Task()
+	b, err := task.Collate([]causallm.Sample{{Text: inputs.Text{InputIDs: []int64{3, 14, 15, 9}}}})
+	require.NoError(t, err)
+	task.Loss(engine.ForwardPass{}, b).Value.Backward()
+	for _, p := range nn.Params(odd) {
+		assert.True(t, p.Tensor.Grad().Defined(), p.Name)
+	}
+}
+
+// TestLayersAreUnits shards the layers, and their experts with them.
+func TestLayersAreUnits(t *testing.T) {
+	modeltest.LayersAreUnits(t, 2, func() (inputs.Model, error) { return auto.NewCausalLM(small(false), nil) })
 }
 
 // TestSettingsThatAreNotSupportedAreRefused checks settings that a model cannot have.
