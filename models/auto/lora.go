@@ -28,9 +28,9 @@ var (
 )
 
 // loraTargets are the layers that get updates by default: peft's defaults. For the types that peft
-// has no default for (DistilBERT, MPNet, ModernBERT, Phi-3, SmolLM3, OLMo 2, Granite, Qwen's MoE, mBART, Marian,
-// ViT, DeiT, DINOv2, CLIP, TrOCR and Whisper), they are the corresponding layers, and for ConvNeXt its
-// linear ones.
+// has no default for (DistilBERT, MPNet, ModernBERT, Phi-3, SmolLM3, OLMo 2, Granite, Qwen's MoE,
+// mBART, Marian, ViT, DeiT, DINOv2, CLIP, TrOCR and Whisper), they are the corresponding layers, and
+// for ConvNeXt its linear ones.
 var loraTargets = map[string][]string{
 	"bert": {"query", "value"}, "roberta": {"query", "value"}, "xlm-roberta": {"query", "value"},
 	"electra": {"query", "value"}, "distilbert": {"q_lin", "v_lin"}, "mpnet": {"attn.q", "attn.v"},

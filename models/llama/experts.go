@@ -41,8 +41,8 @@ type Experts struct {
 // maxExperts is more than any model has. See [transformer.MaxLayers].
 const maxExperts = 4096
 
-// fields returns the settings by their keys in config.json, where NumExperts has another key in
-// some types.
+// fields returns the settings by their keys in config.json, where the number of experts has
+// another key in some types.
 func (e *Experts) fields() []pretrained.Field {
 	return []pretrained.Field{
 		{Key: "num_experts", Value: &e.Number}, {Key: "num_experts_per_tok", Value: &e.PerToken},
