@@ -75,7 +75,8 @@ func openWeights(path string) (Source, io.Closer, error) {
 }
 
 // LoadStateDict copies the tensors of a source into the parameters and persistent buffers of the
-// same names, converting dtype and device: Module.load_state_dict. Names and shapes are checked
+// same names, converting dtype and device: Module.load_state_dict. The source of a [FileForm] may
+// have the form of files or that of memory. Names and shapes are checked
 // first. If they do not match and the options do not allow it, no tensor is changed and the error
 // is a [*LoadError]. The report says what was loaded and what was not. If reading the source
 // fails, the error says so; in that case some of the other tensors may have been loaded, and the
@@ -83,7 +84,7 @@ func openWeights(path string) (Source, io.Closer, error) {
 func LoadStateDict(m any, source Source, o LoadOptions) (*Report, error) {
 	var report *Report
 	var load []pair
-	if err := torch.Try(func() { report, load = match(state(m), source, o) }); err != nil {
+	if err := torch.Try(func() { report, load = match(stateFor(m, source, o), source, o) }); err != nil {
 		return nil, err
 	}
 	if err := report.reject(o); err != nil {
@@ -171,6 +172,37 @@ func (p pair) copy(source Source) error {
 		return err
 	}
 	return failed
+}
+
+// stateFor returns the state of a module in the form that the source has: that of files, unless the
+// source has tensors under names that the state has in memory only.
+func stateFor(m any, source Source, o LoadOptions) []entry {
+	own := state(m)
+	f, ok := m.(FileForm)
+	if !ok {
+		return own
+	}
+	inMemory := map[string]entry{}
+	named := make([]torch.Named, len(own))
+	for i, e := range own {
+		named[i], inMemory[e.Name] = e.Named, e
+	}
+	var inFiles []entry
+	for _, t := range f.InFiles(named) {
+		e := inMemory[t.Name]
+		delete(inMemory, t.Name)
+		inFiles = append(inFiles, entry{t, false, e.optional})
+	}
+	for _, info := range source.Contents() {
+		name := info.Name
+		if o.Rename != nil {
+			name = o.Rename(name)
+		}
+		if _, only := inMemory[name]; only {
+			return own
+		}
+	}
+	return inFiles
 }
 
 // match compares a module's state with the contents of a source. The report is in the module's

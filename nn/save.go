@@ -34,6 +34,25 @@ type TiedWeights interface {
 	TiedWeights() []string
 }
 
+// FileForm is a model whose tensors have another form in files than in memory: the weight
+// conversions of transformers 5, for which the files of a mixture of experts have the matrices of
+// each expert by themselves. [Save] writes that form; [LoadStateDict] reads both.
+type FileForm interface {
+	// InFiles returns what a file has, given the tensors of [StateDict] or some of them. It may
+	// rename them, or return parts of one in its place. Parts must be views: loading writes into
+	// them.
+	InFiles(state []torch.Named) []torch.Named
+}
+
+// FileState returns what a file has: [StateDict], or its [FileForm] if the model has one.
+func FileState(m any) []torch.Named {
+	ts := StateDict(m)
+	if f, ok := m.(FileForm); ok {
+		ts = f.InFiles(ts)
+	}
+	return ts
+}
+
 // Write writes what [Save] writes to w, and does nothing else. Use it for an upload, or for a file
 // in a folder that is flushed to disk as a whole, such as a checkpoint.
 func Write(w io.Writer, m any, metadata map[string]string) error {
@@ -72,7 +91,7 @@ func Saved(m any) (tensors []torch.Named, metadata map[string]string, err error)
 		if t, ok := m.(TiedWeights); ok {
 			tied = t.TiedWeights()
 		}
-		kept, aliases := untie(StateDict(m), tied)
+		kept, aliases := untie(FileState(m), tied)
 		tensors = kept
 		maps.Copy(metadata, aliases)
 	})

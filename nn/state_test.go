@@ -167,6 +167,58 @@ func TestTiedWeightsAreSavedUnderTheirOtherName(t *testing.T) {
 	}
 }
 
+// rows is a model whose weight is in files row by row.
+type rows struct {
+	Bias   torch.Tensor `param:"bias"`
+	Weight torch.Tensor `param:"weight"`
+}
+
+func (*rows) InFiles(state []torch.Named) (files []torch.Named) {
+	for _, t := range state {
+		if t.Name != "weight" {
+			files = append(files, t)
+			continue
+		}
+		for i, row := range t.Tensor.Detach().Unbind(0) {
+			files = append(files, torch.Named{Name: fmt.Sprintf("row.%d", i), Tensor: row})
+		}
+	}
+	return files
+}
+
+func newRows(value float64) *rows {
+	return &rows{Bias: nn.Parameter(torch.Full(value, 3)), Weight: nn.Parameter(torch.Full(value, 2, 3))}
+}
+
+func TestFilesMayHaveAnotherFormThanMemory(t *testing.T) {
+	testenv.RequireTorch(t)
+	path := filepath.Join(t.TempDir(), "rows.safetensors")
+	require.NoError(t, nn.Save(path, newRows(5), nil))
+	f, err := safetensors.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	var list []string
+	for _, info := range f.Tensors() {
+		list = append(list, fmt.Sprint(info.Name, info.Shape))
+	}
+	require.Equal(t, []string{"bias[3]", "row.0[3]", "row.1[3]"}, list)
+
+	m := newRows(1)
+	report, err := nn.Load(path, m, nn.LoadOptions{})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"bias", "row.0", "row.1"}, report.Loaded)
+	assert.EqualValues(t, 30, m.Weight.Sum(0).Item())
+
+	_, err = nn.LoadStateDict(m, nn.Tensors(nn.StateDict(newRows(7))), nn.LoadOptions{})
+	require.NoError(t, err, "the form of memory")
+	assert.EqualValues(t, 42, m.Weight.Sum(0).Item())
+
+	short := nn.FileState(newRows(9))[:2]
+	_, err = nn.LoadStateDict(m, nn.Tensors(short), nn.LoadOptions{})
+	require.ErrorContains(t, err, "row.1")
+	assert.EqualValues(t, 42, m.Weight.Sum(0).Item())
+}
+
 func TestLoadRefusesWhatDoesNotFitAndTouchesNothing(t *testing.T) {
 	testenv.RequireTorch(t)
 	good := func() []torch.Named {

@@ -133,6 +133,24 @@ for kind, settings in {
     ),
     "SmolLM3": dict(pad_token_id=0, no_rope_layers=[1, 0, 1]),
     "Olmo2": {},
+    "Mixtral": dict(num_local_experts=4, head_dim=16, output_router_logits=True),
+    "Qwen2Moe": dict(
+        num_experts=4,
+        num_experts_per_tok=2,
+        moe_intermediate_size=32,
+        shared_expert_intermediate_size=40,
+        decoder_sparse_step=2,
+        use_sliding_window=True,
+        sliding_window=5,
+    ),
+    "Qwen3Moe": dict(
+        num_experts=4,
+        num_experts_per_tok=2,
+        moe_intermediate_size=32,
+        head_dim=16,
+        mlp_only_layers=[1],
+        norm_topk_prob=True,
+    ),
     "Granite": dict(embedding_multiplier=3.0, attention_multiplier=0.2, residual_multiplier=0.6, logits_scaling=2.5),
 }.items():
     text = "Gemma3Text" if kind == "Gemma3" else kind
@@ -509,6 +527,8 @@ def adapter(program, model, head, folder, inputs, picture=None, processor=None):
         if isinstance(m, (torch.nn.Linear, transformers.pytorch_utils.Conv1D))
         and n.startswith((model.base_model_prefix + ".", "encoder.", "decoder.", "text_model.", "vision_model."))
         and not n.endswith(("output_projection", "proj_out"))
+        # peft 0.21 takes the names of layers beside experts for those of the experts
+        and not (hasattr(model.config, "num_experts_per_tok") and ".mlp." in n)
     ]
     adapted = peft.get_peft_model(
         cls.from_pretrained(base),

@@ -96,6 +96,23 @@ func Return(f func() Tensor) Tensor {
 	return wrap(out.h.c, cgotorch.Code(currentSlot()))
 }
 
+// ReturnAll is [Return] for several results.
+func ReturnAll(f func() []Tensor) []Tensor {
+	var out []Tensor
+	Scope(func() {
+		for _, t := range f() {
+			out = append(out, t.alias())
+		}
+	})
+	slot := cgotorch.Code(currentSlot())
+	for i, t := range out {
+		if t.h != nil {
+			out[i] = wrap(t.h.c, slot)
+		}
+	}
+	return out
+}
+
 // alias returns a new handle with its own reference to t, which no scope and not the garbage
 // collector owns yet.
 func (t Tensor) alias() Tensor {

@@ -89,6 +89,29 @@ func TestScopesNestAndReturnHandsToTheEnclosingOne(t *testing.T) {
 	}
 }
 
+func TestReturnAllHandsSeveralTensorsToTheEnclosingScope(t *testing.T) {
+	testenv.RequireTorch(t)
+	before := settled()
+	torch.Scope(func() {
+		x := torch.Ones(3)
+		var within torch.Tensor
+		out := torch.ReturnAll(func() []torch.Tensor {
+			within = x.MulScalar(2)
+			return []torch.Tensor{within.AddScalar(1), {}, x}
+		})
+		if got := out[0].Sum(0).Item(); got != 9 {
+			t.Errorf("the first tensor sums to %v, want 9", got)
+		}
+		if out[1].Defined() || !out[2].Is(x) {
+			t.Error("want the undefined tensor and the one from outside")
+		}
+		mustFail(t, func() { within.Neg() })
+	})
+	if got := torch.Live(); got != before {
+		t.Errorf("Live() = %d, was %d", got, before)
+	}
+}
+
 func TestScopeEndsAndModesReturnWhenTheClosurePanicsOrExits(t *testing.T) {
 	testenv.RequireTorch(t)
 	before := settled()

@@ -15,8 +15,8 @@
 //
 //   - encoders: bert, roberta, xlm-roberta, distilbert, electra, mpnet, modernbert and deberta-v2;
 //   - decoders ([CausalLM], [SequenceClassification], [RewardModel]): gpt2, llama, mistral, qwen2,
-//     qwen3, phi3, gemma, gemma2, gemma3_text, smollm3, olmo2 and, only as a language model,
-//     granite;
+//     qwen3, phi3, gemma, gemma2, gemma3_text, smollm3, olmo2, mixtral, qwen2_moe, qwen3_moe and,
+//     only as a language model, granite;
 //   - text to text ([Seq2SeqLM]): t5, mt5, bart, mbart and marian;
 //   - images ([ImageClassification]): vit, deit, dinov2, dinov2_with_registers, resnet, convnext,
 //     convnextv2 and clip;

@@ -152,6 +152,7 @@ var (
 		"gpt2": gpt2.Blueprint, "llama": llama.Blueprint, "mistral": llama.Blueprint, "qwen2": llama.Blueprint,
 		"qwen3": llama.Blueprint, "phi3": llama.Blueprint, "gemma": llama.Blueprint, "gemma2": llama.Blueprint,
 		"gemma3_text": llama.Blueprint, "smollm3": llama.Blueprint, "olmo2": llama.Blueprint, "granite": llama.Blueprint,
+		"mixtral": llama.Blueprint, "qwen2_moe": llama.Blueprint, "qwen3_moe": llama.Blueprint,
 	}
 	// classifiers classify texts. transformers has no GraniteForSequenceClassification.
 	classifiers = func() blueprints {

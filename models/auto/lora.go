@@ -28,9 +28,9 @@ var (
 )
 
 // loraTargets are the layers that get updates by default: peft's defaults. For the types that peft
-// has no default for (DistilBERT, MPNet, ModernBERT, Phi-3, SmolLM3, OLMo 2, Granite, mBART, Marian,
-// ViT, DeiT, DINOv2, CLIP, TrOCR and Whisper), they are the corresponding layers, and for ConvNeXt its
-// linear ones.
+// has no default for (DistilBERT, MPNet, ModernBERT, Phi-3, SmolLM3, OLMo 2, Granite, Qwen's MoE,
+// mBART, Marian, ViT, DeiT, DINOv2, CLIP, TrOCR and Whisper), they are the corresponding layers, and
+// for ConvNeXt its linear ones.
 var loraTargets = map[string][]string{
 	"bert": {"query", "value"}, "roberta": {"query", "value"}, "xlm-roberta": {"query", "value"},
 	"electra": {"query", "value"}, "distilbert": {"q_lin", "v_lin"}, "mpnet": {"attn.q", "attn.v"},
@@ -39,7 +39,8 @@ var loraTargets = map[string][]string{
 	"qwen2": {"q_proj", "v_proj"},
 	"qwen3": {"q_proj", "v_proj"}, "gemma": {"q_proj", "v_proj"}, "gemma2": {"q_proj", "v_proj"},
 	"gemma3_text": {"q_proj", "v_proj"}, "phi3": {"qkv_proj"}, "smollm3": {"q_proj", "v_proj"},
-	"olmo2": {"q_proj", "v_proj"}, "granite": {"q_proj", "v_proj"}, "t5": {"q", "v"},
+	"olmo2": {"q_proj", "v_proj"}, "granite": {"q_proj", "v_proj"}, "mixtral": {"q_proj", "v_proj"},
+	"qwen2_moe": {"q_proj", "v_proj"}, "qwen3_moe": {"q_proj", "v_proj"}, "t5": {"q", "v"},
 	"mt5": {"q", "v"}, "bart": {"q_proj", "v_proj"}, "mbart": {"q_proj", "v_proj"},
 	"marian": {"q_proj", "v_proj"},
 	"vit":    {"q_proj", "v_proj"}, "deit": {"q_proj", "v_proj"}, "vision-encoder-decoder": {"q_proj", "v_proj"},
@@ -61,6 +62,9 @@ func (m *Model) AddLoRA(c lora.Config) error {
 	if len(c.TargetModules) == 0 && c.TargetPattern == "" {
 		c.TargetModules = loraTargets[m.blueprint.ModelType]
 	}
+	if err := m.besideExperts(c); err != nil {
+		return err
+	}
 	c.ModulesToSave = slices.Clone(c.ModulesToSave)
 	for _, name := range m.newModules() {
 		if !slices.Contains(c.ModulesToSave, name) {
@@ -74,6 +78,27 @@ func (m *Model) AddLoRA(c lora.Config) error {
 		return err
 	}
 	m.adapter = a
+	return nil
+}
+
+// besideExperts refuses for a mixture of experts what peft 0.21 would understand as updates of
+// experts: it takes all-linear and the names of their layers, also where these are the ends of
+// others, for target_parameters, and reads a pattern by the last parts of the names that it matches.
+func (m *Model) besideExperts(c lora.Config) error {
+	if m.blueprint.InFiles == nil {
+		return nil
+	}
+	if c.TargetPattern != "" {
+		return errors.New("auto: peft reads the TargetPattern of a mixture of experts in another way; list the layers " +
+			"in TargetModules")
+	}
+	layers := []string{lora.AllLinear, "gate", "gate_proj", "up_proj", "down_proj", "w1", "w2", "w3"}
+	for _, name := range c.TargetModules {
+		if slices.Contains(layers, name[strings.LastIndex(name, ".")+1:]) {
+			return fmt.Errorf("auto: TargetModules has %q, which for peft is an update of the experts of a mixture "+
+				"(target_parameters), and they take none here; layers of attention do, such as q_proj", name)
+		}
+	}
 	return nil
 }
 
@@ -185,10 +210,12 @@ func loadAdapted(ctx context.Context, dir string, c lora.Config, t task, o Optio
 		}
 		m.setPadTokenID(h, id)
 	}
-	a, err := lora.Add(m, c)
+	err = m.besideExperts(c)
 	if err == nil {
-		m.adapter = a
-		err = a.Load(dir)
+		m.adapter, err = lora.Add(m, c)
+	}
+	if err == nil {
+		err = m.adapter.Load(dir)
 	}
 	if err == nil {
 		err = m.reportAdapted(o)

@@ -81,6 +81,8 @@ var (
 	_ classify.Model     = (*Model)(nil)
 	_ nn.ModuleLister    = (*Model)(nil)
 	_ nn.TiedWeights     = (*Model)(nil)
+	_ nn.FileForm        = (*Model)(nil)
+	_ inputs.AuxModel    = (*Model)(nil)
 )
 
 // newModel builds encoder and head in the order of transformers' class.
@@ -163,6 +165,15 @@ func (m *Model) TiedWeights() (names []string) {
 	return names
 }
 
+// InFiles returns what files have in the place of the model's tensors, which differ in mixtures of
+// experts: nn.FileForm.
+func (m *Model) InFiles(state []torch.Named) []torch.Named {
+	if m.blueprint.InFiles == nil {
+		return state
+	}
+	return m.blueprint.InFiles(state)
+}
+
 // Architecture is the name of transformers' class, such as BertForTokenClassification.
 func (m *Model) Architecture() string {
 	if m.task.decoder {
@@ -215,6 +226,25 @@ func (m *Model) Forward(ids, mask, types torch.Tensor) torch.Tensor {
 		}
 		return logits
 	})
+}
+
+// HasAuxLoss reports whether the loss of the model as a language model has a part that does not
+// depend on labels: the load-balancing loss of a mixture of experts, with output_router_logits.
+func (m *Model) HasAuxLoss() bool {
+	return m.backbone.ForwardAux != nil && m.task.class == causalLM.class
+}
+
+// ForwardAux is [Model.Forward] that also returns that part of the loss, a scalar; undefined: the
+// model has none.
+func (m *Model) ForwardAux(ids, mask, types torch.Tensor) (logits, aux torch.Tensor) {
+	if !m.HasAuxLoss() {
+		return m.Forward(ids, mask, types), torch.Tensor{}
+	}
+	out := torch.ReturnAll(func() []torch.Tensor {
+		hidden, aux := m.backbone.ForwardAux(ids, mask)
+		return []torch.Tensor{m.head.forward(m.backbone, hidden), aux}
+	})
+	return out[0], out[1]
 }
 
 // SetPaddingFree makes the tasks that train the model leave out the padding of batches:

@@ -84,12 +84,15 @@ func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss { return t.LossOf
 // token there; the logits that predict it are one position earlier.
 func (t *Task) Predict(p engine.ForwardPass, b Batch) engine.Outputs {
 	t.pass = p
-	return engine.Outputs{Logits: []torch.Tensor{b.Forward(p, t.model)},
-		Labels: []torch.Tensor{inputs.Matrix(p, b.Labels)}, Rows: b.InputIDs.Rows, Shifted: true}
+	logits, aux := b.ForwardAux(p, t.model)
+	return engine.Outputs{Logits: []torch.Tensor{logits}, Labels: []torch.Tensor{inputs.Matrix(p, b.Labels)}, Aux: aux,
+		Rows: b.InputIDs.Rows, Shifted: true}
 }
 
 // LossOf is ForCausalLMLoss of transformers: the cross-entropy of the labels. It skips the first
-// label of each row, which nothing precedes.
+// label of each row, which nothing precedes. The load-balancing loss of a mixture of experts is
+// added: its mean over the batches of an accumulation window, on all processes. transformers 5.17
+// adds up these losses instead, as if router_aux_loss_coef grew with their number.
 func (t *Task) LossOf(p engine.ForwardPass, o engine.Outputs) engine.Loss {
 	labels := o.Labels[0]
 	padded := torch.Call("aten::constant_pad_nd", labels, []int64{0, 1}, inputs.IgnoreIndex)[0]
@@ -98,10 +101,26 @@ func (t *Task) LossOf(p engine.ForwardPass, o engine.Outputs) engine.Loss {
 	logits = logits.View(-1, logits.Size(-1))
 	sum := logits.CrossEntropyLoss(next, torch.Tensor{}, torch.ReductionSum, inputs.IgnoreIndex, 0)
 	if p.Items > 0 {
-		return engine.PerItem(sum.DivScalar(float64(p.Items)), o.Rows)
+		return engine.PerItem(withAux(p, sum.DivScalar(float64(p.Items)), o.Aux, max(1, p.WindowLen)*p.World()), o.Rows)
 	}
 	count := next.NeScalar(inputs.IgnoreIndex).Sum(torch.DefaultDType).Clamp(1, nil) // without labels the loss is 0
-	return engine.Mean(sum.Div(count), o.Rows)
+	return engine.Mean(withAux(p, sum.Div(count), o.Aux, 1), o.Rows)
+}
+
+// withAux adds the part of the loss that the model has by itself, which is summed over the given
+// number of batches.
+func withAux(p engine.ForwardPass, loss, aux torch.Tensor, batches int) torch.Tensor {
+	switch {
+	case !aux.Defined():
+		return loss
+	case p.Part:
+		panic(torch.Errorf("causallm.Task.Loss", torch.ErrNotSupported, "the load-balancing loss of a mixture of experts is "+
+			"that of a whole batch, so a batch cannot be trained in parts: leave DivideOnOutOfMemory out and take a smaller "+
+			"BatchSize, or leave output_router_logits out"))
+	case batches > 1:
+		aux = aux.DivScalar(float64(batches))
+	}
+	return loss.Add(aux)
 }
 
 // Observe has the model continue the prompts of a batch of an evaluation.

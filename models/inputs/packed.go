@@ -16,6 +16,16 @@ type Model interface {
 	Limits() Limits
 }
 
+// AuxModel is a [Model] whose loss may have a part that does not depend on labels, such as what
+// balances the experts of a mixture. [Batch.ForwardAux] uses it.
+type AuxModel interface {
+	Model
+
+	HasAuxLoss() bool
+	// ForwardAux is Forward that also returns this part, a scalar; undefined: there is none.
+	ForwardAux(ids, mask, types torch.Tensor) (logits, aux torch.Tensor)
+}
+
 // PackedModel is a [Model] that can compute a batch without its padding: padding_free of TRL,
 // DataCollatorWithFlattening of transformers. [Batch.Forward] uses it.
 type PackedModel interface {
@@ -73,6 +83,15 @@ func (b Batch) Forward(p engine.ForwardPass, m Model) torch.Tensor {
 		}
 	}
 	return m.Forward(b.To(p))
+}
+
+// ForwardAux is Forward that also returns the part of the loss that an [AuxModel] has by itself, a
+// scalar; undefined: there is none.
+func (b Batch) ForwardAux(p engine.ForwardPass, m Model) (logits, aux torch.Tensor) {
+	if a, ok := m.(AuxModel); ok && a.HasAuxLoss() {
+		return a.ForwardAux(b.To(p))
+	}
+	return b.Forward(p, m), torch.Tensor{}
 }
 
 // CountTokens counts the tokens that a model computes, and those that are not padding:

@@ -30,7 +30,7 @@ type Attention struct {
 func newAttention(c Config, b transformer.Builder) *Attention {
 	f := families[c.Type]
 	hidden, own, shared := c.HiddenSize, c.NumHeads*c.HeadDim, c.NumKeyValueHeads*c.HeadDim
-	bias := c.AttentionBias || f.qkvBias
+	bias := c.AttentionBias || f.qkvBias && !c.NoQKVBias
 	a := &Attention{family: f, size: c.HeadDim, own: own, shared: shared, kind: c.Attention,
 		options: transformer.AttendOptions{Dropout: c.AttentionDropout, Scale: c.AttentionMultiplier,
 			SoftCap: max(0, c.AttnLogitSoftcapping)}}

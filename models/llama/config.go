@@ -18,7 +18,7 @@ import (
 // weights. Settings that a type does not have are refused.
 type Config struct {
 	// Type is model_type: llama, mistral, qwen2, qwen3, phi3, gemma, gemma2, gemma3_text, smollm3,
-	// olmo2 or granite; empty: llama.
+	// olmo2, granite, mixtral, qwen2_moe or qwen3_moe; empty: llama.
 	Type string
 
 	VocabSize        int64
@@ -34,16 +34,18 @@ type Config struct {
 	// -1: no window.
 	SlidingWindow int64
 	// LayerTypes has [FullAttention] or [SlidingAttention] for each layer. Nil: all layers of
-	// mistral and phi3 have the window, those of qwen2 and qwen3 from number 28 on, every second
-	// one of gemma2 starting with the first, and five out of six of gemma3_text.
+	// mistral, phi3, mixtral and qwen3_moe have the window, those of qwen2 and qwen3 from number 28
+	// on, every second one of gemma2 starting with the first, of qwen2_moe among the first 28 too,
+	// and five out of six of gemma3_text.
 	LayerTypes []string
 
 	HiddenAct        string  // see [transformer.ActivationByName]; zero: silu; gelu_pytorch_tanh for Gemma
-	RMSNormEps       float64 // zero: 1e-6; phi3 and olmo2: 1e-5
+	RMSNormEps       float64 // zero: 1e-6; phi3, olmo2 and mixtral: 1e-5
 	InitializerRange float64 // standard deviation of the initial weights; zero: 0.02
 	AttentionDropout float64
 	ResidualDropout  float64 // of phi3: for the outputs of attention and the feed-forward part
-	AttentionBias    bool    // attention's layers have a bias; those of qwen2 except the last always do
+	AttentionBias    bool    // attention's layers have a bias; those of qwen2 and qwen2_moe except the last always do
+	NoQKVBias        bool    // those of queries, keys and values of qwen2_moe have none: qkv_bias false
 	MLPBias          bool
 	Rope             Rope
 	LocalRope        Rope // for the layers of gemma3_text with a window; the others use Rope
@@ -60,6 +62,8 @@ type Config struct {
 	// For granite: factors of the embeddings, of the products of queries and keys, and of the
 	// outputs of attention and the feed-forward part, and the divisor of the logits; zero: 1.
 	EmbeddingMultiplier, AttentionMultiplier, ResidualMultiplier, LogitsScaling float64
+
+	Experts Experts // of mixtral, qwen2_moe and qwen3_moe
 
 	NoRopeLayers []int64 // of smollm3: 0 for each layer without rotary embedding, 1 for others; nil: 0 for every fourth
 
@@ -130,6 +134,9 @@ func (c Config) resolved() (_ Config, err error) {
 		return c, err
 	}
 	c.AttentionMultiplier = cmp.Or(c.AttentionMultiplier, d.AttentionMultiplier)
+	if err := c.Experts.resolve(f); err != nil {
+		return c, err
+	}
 	c.SlidingWindow = cmp.Or(c.SlidingWindow, d.SlidingWindow, -1)
 	c.QueryPreAttnScalar = cmp.Or(c.QueryPreAttnScalar, d.QueryPreAttnScalar)
 	c.AttnLogitSoftcapping = cmp.Or(c.AttnLogitSoftcapping, d.AttnLogitSoftcapping, -1)
@@ -216,13 +223,18 @@ func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 		NoWeights: []string{"rotary_emb.inv_freq"},
 		Limits: inputs.Limits{VocabSize: c.VocabSize, MaxLength: c.MaxPositions,
 			PadTokenID: transformer.Filler(c.padding(), c.EOSTokenIDs, c.VocabSize)},
+		InFiles:  f.moe.inFiles(),
 		Document: c.document, Logits: transformer.Logits{Softcap: max(0, c.FinalLogitSoftcapping), Divisor: c.LogitsScaling},
 		Build: func(builder transformer.Builder, _ bool) transformer.Backbone {
 			m := newModel(c, builder, activation)
-			return transformer.Backbone{Module: m, InputEmbeddings: m.EmbedTokens, Rereads: m.RotaryEmb.short,
+			backbone := transformer.Backbone{Module: m, InputEmbeddings: m.EmbedTokens, Rereads: m.RotaryEmb.short,
 				Forward: func(ids, mask, _ torch.Tensor) torch.Tensor { return m.Forward(ids, mask) },
 				Decode:  m.Decode, SetGradientCheckpointing: m.SetGradientCheckpointing,
 				NewPast: func(texts, capacity int64) *transformer.Past { return m.NewPast(m.EmbedTokens.Weight, texts, capacity) }}
+			if c.Experts.OutputRouterLogits {
+				backbone.ForwardAux = m.ForwardAux
+			}
+			return backbone
 		},
 	}, nil
 }

@@ -33,6 +33,9 @@ func (c *Config) fields(f family) []pretrained.Field {
 	}
 	for _, o := range c.optional() {
 		if slices.Contains(f.settings, o.Key) {
+			if o.Key == "num_experts" {
+				o.Key = f.moe.countKey
+			}
 			fields = append(fields, o)
 		}
 	}
@@ -41,8 +44,9 @@ func (c *Config) fields(f family) []pretrained.Field {
 
 // optional returns the settings that only some model types have.
 func (c *Config) optional() []pretrained.Field {
-	return []pretrained.Field{
+	return append([]pretrained.Field{
 		{Key: "attention_bias", Value: &c.AttentionBias}, {Key: "mlp_bias", Value: &c.MLPBias},
+		{Key: "qkv_bias", Value: (*absence)(&c.NoQKVBias)},
 		{Key: "head_dim", Value: &c.HeadDim}, {Key: "sliding_window", Value: &c.SlidingWindow},
 		{Key: "layer_types", Value: &c.LayerTypes}, {Key: "resid_pdrop", Value: &c.ResidualDropout},
 		{Key: "query_pre_attn_scalar", Value: &c.QueryPreAttnScalar},
@@ -52,8 +56,22 @@ func (c *Config) optional() []pretrained.Field {
 		{Key: "attention_multiplier", Value: &c.AttentionMultiplier},
 		{Key: "residual_multiplier", Value: &c.ResidualMultiplier}, {Key: "logits_scaling", Value: &c.LogitsScaling},
 		{Key: "no_rope_layers", Value: &c.NoRopeLayers},
-	}
+	}, c.Experts.fields()...)
 }
+
+// absence is a bool whose opposite is in config.json.
+type absence bool
+
+// UnmarshalJSON reads the opposite.
+func (a *absence) UnmarshalJSON(text []byte) error {
+	present := true
+	err := json.Unmarshal(text, &present)
+	*a = absence(!present)
+	return err
+}
+
+// MarshalJSON writes the opposite.
+func (a absence) MarshalJSON() ([]byte, error) { return json.Marshal(!bool(a)) }
 
 // bounds returns the settings that null turns off in config.json, for which -1 stands here.
 func (c *Config) bounds() map[string]*float64 {
@@ -93,6 +111,9 @@ func decode(d pretrained.Document) (c Config, err error) {
 		}
 	}
 	if err := c.decodeWindows(d, f); err != nil {
+		return c, err
+	}
+	if err := f.moe.decode(d); err != nil {
 		return c, err
 	}
 	if err := d.Decode(c.fields(f)); err != nil {
@@ -173,7 +194,7 @@ func (c Config) document(architecture string) (pretrained.Document, error) {
 	}
 	for key, off := range off {
 		if off && slices.Contains(f.settings, key) {
-			d[key] = json.RawMessage("null")
+			d[key] = json.RawMessage(cmp.Or(f.noWindow, "null"))
 		}
 	}
 	return d, nil

@@ -31,10 +31,17 @@ type family struct {
 	// the result is converted to the dtype of the input.
 	castLast bool
 
+	moe *mixture // the feed-forward parts are mixtures of experts; nil: they are not
+
 	windows      *pattern // which layers have a sliding window if LayerTypes is not given; nil means all
 	windowSwitch bool     // the sliding window is used only if use_sliding_window is true
+	noWindow     string   // what config.json says without a window; empty: null
 	twoRopes     bool     // layers with a sliding window have their own rotary embedding, LocalRope
 }
+
+// qwenExperts are settings of Qwen's mixtures of experts.
+var qwenExperts = []string{"sliding_window", "num_experts", "num_experts_per_tok", "moe_intermediate_size",
+	"norm_topk_prob", "decoder_sparse_step", "mlp_only_layers", "output_router_logits", "router_aux_loss_coef"}
 
 var families = map[string]family{
 	"llama": {
@@ -107,6 +114,34 @@ var families = map[string]family{
 			MaxPositions: 2048, EOSTokenIDs: []int64{2}, EmbeddingMultiplier: 1, AttentionMultiplier: 1,
 			ResidualMultiplier: 1, LogitsScaling: 1},
 	},
+	"mixtral": {
+		class: "Mixtral", settings: []string{"head_dim", "sliding_window", "num_experts", "num_experts_per_tok",
+			"output_router_logits", "router_aux_loss_coef", "router_jitter_noise"},
+		moe: &mixture{countKey: "num_local_experts", otherKey: "num_experts", block: "block_sparse_moe",
+			gate: "w1", up: "w3", down: "w2", normalized: true},
+		defaults: Config{VocabSize: 32000, HiddenSize: 4096, IntermediateSize: 14336, NumLayers: 32, NumHeads: 32,
+			NumKeyValueHeads: 8, MaxPositions: 131072, RMSNormEps: 1e-5, EOSTokenIDs: []int64{2}, Rope: Rope{Theta: 1e6},
+			Experts: Experts{Number: 8, PerToken: 2}},
+	},
+	"qwen2_moe": {
+		class:    "Qwen2Moe",
+		settings: append([]string{"qkv_bias", "layer_types", "shared_expert_intermediate_size"}, qwenExperts...),
+		qkvBias:  true, windowSwitch: true, windows: qwenMoEWindows, noWindow: "0",
+		moe: &mixture{countKey: "num_experts", otherKey: "num_local_experts", gate: "gate_proj", up: "up_proj",
+			down: "down_proj", shared: true},
+		defaults: Config{VocabSize: 151936, HiddenSize: 2048, IntermediateSize: 5632, NumLayers: 24, NumHeads: 16,
+			NumKeyValueHeads: 16, MaxPositions: 32768,
+			Experts: Experts{Number: 60, PerToken: 4, IntermediateSize: 1408, SharedIntermediateSize: 5632}},
+	},
+	"qwen3_moe": {
+		class: "Qwen3Moe", settings: append([]string{"attention_bias", "head_dim"}, qwenExperts...),
+		headNorms: true, windowSwitch: true,
+		moe: &mixture{countKey: "num_local_experts", otherKey: "num_experts", gate: "gate_proj", up: "up_proj",
+			down: "down_proj", gateLast: true},
+		defaults: Config{VocabSize: 151936, HiddenSize: 2048, IntermediateSize: 6144, NumLayers: 24, NumHeads: 32,
+			NumKeyValueHeads: 4, MaxPositions: 32768,
+			Experts: Experts{Number: 128, PerToken: 8, IntermediateSize: 768}},
+	},
 }
 
 // pattern defines which layers have a sliding window.
@@ -118,6 +153,10 @@ type pattern struct {
 
 // qwenWindows is the pattern of Qwen2Config and Qwen3Config.
 var qwenWindows = &pattern{"max_window_layers", 28, func(layer, first int64) bool { return layer >= first }}
+
+// qwenMoEWindows is the pattern of Qwen2MoeConfig.
+var qwenMoEWindows = &pattern{"max_window_layers", 28,
+	func(layer, n int64) bool { return layer < n && layer%2 == 0 }}
 
 // butEach gives every layer a window except each n-th one.
 func butEach(n int64, key string) *pattern {

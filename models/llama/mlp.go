@@ -6,6 +6,11 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
+// FeedForward is the feed-forward part of a layer: a *[MLP] or a *[SparseMoeBlock].
+type FeedForward interface {
+	forward(x torch.Tensor, mask transformer.Mask) torch.Tensor
+}
+
 // MLP is LlamaMLP, in which the up projection is multiplied by a gate.
 type MLP struct {
 	GateProj   *nn.Linear `module:"gate_proj"`
@@ -16,17 +21,19 @@ type MLP struct {
 	activation transformer.Activation
 }
 
-func newMLP(c Config, b transformer.Builder, activation transformer.Activation) *MLP {
+func newMLP(c Config, b transformer.Builder, activation transformer.Activation, intermediate int64) *MLP {
 	p := &MLP{activation: activation}
 	if families[c.Type].fused {
-		p.GateUpProj = b.LinearWith(c.HiddenSize, 2*c.IntermediateSize, false)
+		p.GateUpProj = b.LinearWith(c.HiddenSize, 2*intermediate, false)
 	} else {
-		p.GateProj = b.LinearWith(c.HiddenSize, c.IntermediateSize, c.MLPBias)
-		p.UpProj = b.LinearWith(c.HiddenSize, c.IntermediateSize, c.MLPBias)
+		p.GateProj = b.LinearWith(c.HiddenSize, intermediate, c.MLPBias)
+		p.UpProj = b.LinearWith(c.HiddenSize, intermediate, c.MLPBias)
 	}
-	p.DownProj = b.LinearWith(c.IntermediateSize, c.HiddenSize, c.MLPBias)
+	p.DownProj = b.LinearWith(intermediate, c.HiddenSize, c.MLPBias)
 	return p
 }
+
+func (p *MLP) forward(x torch.Tensor, _ transformer.Mask) torch.Tensor { return p.Forward(x) }
 
 // Forward maps [..., hidden] to [..., hidden].
 func (p *MLP) Forward(x torch.Tensor) torch.Tensor {

@@ -27,7 +27,7 @@ type Model struct {
 // attention; otherwise it is the one before the feed-forward part.
 type Layer struct {
 	SelfAttn                 *Attention           `module:"self_attn"`
-	MLP                      *MLP                 `module:"mlp"`
+	MLP                      FeedForward          `module:"mlp"`
 	InputLayerNorm           *transformer.RMSNorm `module:"input_layernorm"` // nil for OLMo 2
 	PostAttentionLayerNorm   *transformer.RMSNorm `module:"post_attention_layernorm"`
 	PreFeedforwardLayerNorm  *transformer.RMSNorm `module:"pre_feedforward_layernorm"`  // nil except for Gemma 2 and 3
@@ -48,8 +48,9 @@ func newModel(c Config, b transformer.Builder, activation transformer.Activation
 	if families[c.Type].onePlusNorms {
 		m.scale = math.Sqrt(float64(c.HiddenSize))
 	}
+	layer := int64(-1)
 	m.Decoder = transformer.NewDecoder(c.NumLayers, c.NumKeyValueHeads*c.HeadDim,
-		func() *Layer { return newLayer(c, b, activation) })
+		func() *Layer { layer++; return newLayer(c, b, activation, layer) })
 	m.Layers = m.Layer
 	if !b.Undrawn {
 		transformer.InitWeights(m, c.InitializerRange, nil)
@@ -57,10 +58,10 @@ func newModel(c Config, b transformer.Builder, activation transformer.Activation
 	return m
 }
 
-func newLayer(c Config, b transformer.Builder, activation transformer.Activation) *Layer {
+func newLayer(c Config, b transformer.Builder, activation transformer.Activation, number int64) *Layer {
 	l := &Layer{
 		SelfAttn:               newAttention(c, b),
-		MLP:                    newMLP(c, b, activation),
+		MLP:                    newFeedForward(c, b, activation, number),
 		PostAttentionLayerNorm: c.norm(b, c.HiddenSize),
 		ResidDropout:           nn.NewDropout(c.ResidualDropout),
 		multiplier:             c.ResidualMultiplier,
@@ -92,9 +93,18 @@ func (c Config) norm(b transformer.Builder, size int64) *transformer.RMSNorm {
 // Forward maps token ids, [B, L], to hidden states, [B, L, hidden]. The attention mask, [B, L], is
 // 0 for padding; undefined means no padding. Positions count from the left, including padding.
 func (m *Model) Forward(ids, mask torch.Tensor) torch.Tensor {
+	return m.forward(ids, mask, nil)
+}
+
+func (m *Model) forward(ids, mask torch.Tensor, router func(logits torch.Tensor)) torch.Tensor {
 	x := m.embed(ids)
 	positions := torch.TensorOptions{Device: ids.Device()}.Arange(0, ids.Size(1), 1)
-	return m.Norm.Forward(m.ForwardEach(x, m.masks(mask, x, []int64{ids.Size(1)}, positions)))
+	masks := m.masks(mask, x, []int64{ids.Size(1)}, positions)
+	return m.Norm.Forward(m.ForwardEach(x, func(layer int) transformer.Mask {
+		one := masks(layer)
+		one.Router = router
+		return one
+	}))
 }
 
 // embed maps token ids, [B, L], to [B, L, hidden].
@@ -152,9 +162,20 @@ func (m *Model) Decode(ids torch.Tensor, past *transformer.Past) torch.Tensor {
 
 // Forward maps hidden states, [B, L, hidden], to the next ones.
 func (l *Layer) Forward(x torch.Tensor, mask transformer.Mask) torch.Tensor {
-	return torch.Return(func() torch.Tensor { // frees what autograd does not need now, instead of at the end of the step
-		return l.Continue(x, mask, nil)
+	router := mask.Router
+	// ReturnAll frees what autograd does not need now, instead of at the end of the step.
+	out := torch.ReturnAll(func() []torch.Tensor {
+		out := make([]torch.Tensor, 1, 2)
+		if router != nil {
+			mask.Router = func(logits torch.Tensor) { out = append(out, logits) }
+		}
+		out[0] = l.Continue(x, mask, nil)
+		return out
 	})
+	for _, logits := range out[1:] {
+		router(logits)
+	}
+	return out[0]
 }
 
 // Continue is Forward for tokens that attend to what recall returns.
@@ -162,10 +183,10 @@ func (l *Layer) Continue(x torch.Tensor, mask transformer.Mask, recall transform
 	made := l.SelfAttn.forward(normalised(x, l.InputLayerNorm), mask, recall)
 	if l.PostFeedforwardLayerNorm == nil {
 		x = l.add(x, made)
-		return l.add(x, l.MLP.Forward(l.PostAttentionLayerNorm.Forward(x)))
+		return l.add(x, l.MLP.forward(l.PostAttentionLayerNorm.Forward(x), mask))
 	}
 	x = l.add(x, l.PostAttentionLayerNorm.Forward(made))
-	return l.add(x, l.PostFeedforwardLayerNorm.Forward(l.MLP.Forward(normalised(x, l.PreFeedforwardLayerNorm))))
+	return l.add(x, l.PostFeedforwardLayerNorm.Forward(l.MLP.forward(normalised(x, l.PreFeedforwardLayerNorm), mask)))
 }
 
 // normalised returns n(x), or x if there is no norm.

@@ -52,7 +52,7 @@ func (c *Config) olderLayerTypes(d pretrained.Document, f family) ([]string, err
 		{Key: "sliding_window", Value: &window}}); err != nil {
 		return nil, err
 	}
-	if p.number < 0 || p.number == 0 && p.key != qwenWindows.key {
+	if p.number < 0 || p.number == 0 && p.key != "max_window_layers" {
 		return nil, fmt.Errorf("%s is %d; want a positive number", p.key, p.number)
 	}
 	return p.types(layers, window), nil

@@ -83,6 +83,7 @@ func Load(model any, w *Weights, o LoadOptions) (*Report, error) {
 	for _, t := range r.Mismatched {
 		missing[t.Name] = true
 	}
+	wholes(model, missing)
 	for _, name := range own {
 		if missing[name] {
 			r.Initialized = append(r.Initialized, name)
@@ -99,11 +100,36 @@ func Load(model any, w *Weights, o LoadOptions) (*Report, error) {
 	return r, err
 }
 
+// stateNames returns the names of a model's tensors in memory and, if they differ, in files.
 func stateNames(model any) (names []string) {
-	for _, t := range nn.StateDict(model) {
-		names = append(names, t.Name)
-	}
+	listed := map[string]bool{}
+	torch.Scope(func() { // frees the parts that files have
+		for _, t := range append(nn.StateDict(model), nn.FileState(model)...) {
+			if !listed[t.Name] {
+				listed[t.Name] = true
+				names = append(names, t.Name)
+			}
+		}
+	})
 	return names
+}
+
+// wholes adds the tensors of which missing has a part, since they are drawn as a whole.
+func wholes(model any, missing map[string]bool) {
+	f, ok := model.(nn.FileForm)
+	if !ok {
+		return
+	}
+	torch.Scope(func() {
+		for _, t := range nn.StateDict(model) {
+			for _, part := range f.InFiles([]torch.Named{t}) {
+				if missing[part.Name] {
+					delete(missing, part.Name)
+					missing[t.Name] = true
+				}
+			}
+		}
+	})
 }
 
 // sameTied returns an error if a tensor that has two names in the model, such as the token

@@ -62,7 +62,10 @@ type Blueprint struct {
 	Rename            func(name string) string // maps other names in files to the model's; nil: there are none
 	// InMemory maps names of modules to those that transformers has in memory, which peft puts into
 	// files; nil: they are the same.
-	InMemory  func(name string) string
+	InMemory func(name string) string
+	// InFiles is [nn.FileForm]: what the files of the model have in the place of its tensors; nil: the
+	// same.
+	InFiles   func(state []torch.Named) []torch.Named
 	NoFloat16 bool // its hidden states are too large for float16
 
 	// Heads are heads specific to this model, by the suffix of transformers' class names, such as
@@ -88,6 +91,9 @@ type Backbone struct {
 	// Forward maps token ids, [B, L], to hidden states, [B, L, hidden]. Mask and types, [B, L], may
 	// be undefined.
 	Forward func(ids, mask, types torch.Tensor) torch.Tensor
+	// ForwardAux is Forward that also returns a loss of the model itself, a scalar, which is added to
+	// that of a language model; undefined: none. It is nil if the model has no such loss.
+	ForwardAux func(ids, mask torch.Tensor) (hidden, aux torch.Tensor)
 	// Pool applies the pooler to hidden states, [B, hidden]; nil if there is none.
 	Pool func(hidden torch.Tensor) torch.Tensor
 

@@ -127,6 +127,11 @@ func (b Builder) BatchNorm2d(channels int64) *nn.BatchNorm2d {
 	return nn.NewBatchNorm2d(channels, &nn.BatchNormOptions{Factory: b.factory()})
 }
 
+// Parameter makes a parameter whose numbers are not drawn yet.
+func (b Builder) Parameter(shape ...int64) torch.Tensor {
+	return nn.Parameter(b.factory().Empty(shape...))
+}
+
 // Embedding makes an embedding; nil means no padding row.
 func (b Builder) Embedding(words, dim int64, padding *int64) *nn.Embedding {
 	if !b.Undrawn {

@@ -14,6 +14,10 @@ type Mask struct {
 	Window  int64          // how many tokens each attends to, including itself; 0: all; Padding already says so
 	Rotary  Rotary         // positions, for models that rotate queries and keys by them
 
+	// Router, if not nil, is given the logits of each router of a mixture of experts, [tokens,
+	// experts].
+	Router func(logits torch.Tensor)
+
 	WideSoftmax bool // eager attention computes its weights in float32, whatever the dtype of the model
 }
 

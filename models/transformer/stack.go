@@ -41,17 +41,28 @@ func (s *Stack[L]) ForwardEach(x torch.Tensor, maskOf func(layer int) Mask) torc
 		again := func(in []torch.Tensor) []torch.Tensor {
 			same := mask
 			same.Padding, same.Rotary = in[1], Rotary{in[2], in[3]}
+			out := make([]torch.Tensor, 1, 2)
+			if mask.Router != nil {
+				same.Router = func(logits torch.Tensor) { out = append(out, logits) }
+			}
 			// Passing a view avoids that autocast casts a leaf once for query, key and value
 			// together, which would sum their gradients in lower precision.
-			return []torch.Tensor{layer.Forward(in[0].View(in[0].Shape()...), same)}
+			out[0] = layer.Forward(in[0].View(in[0].Shape()...), same)
+			return out
 		}
+		var out []torch.Tensor
 		switch {
 		case s.run != nil:
-			x = s.run(i, again, x, mask.Padding, mask.Rotary.cos, mask.Rotary.sin)[0]
+			out = s.run(i, again, x, mask.Padding, mask.Rotary.cos, mask.Rotary.sin)
 		case s.checkpointing && s.Training():
-			x = torch.Checkpoint(again, x, mask.Padding, mask.Rotary.cos, mask.Rotary.sin)[0]
+			out = torch.Checkpoint(again, x, mask.Padding, mask.Rotary.cos, mask.Rotary.sin)
 		default:
 			x = layer.Forward(x, mask)
+			continue
+		}
+		x = out[0]
+		for _, logits := range out[1:] {
+			mask.Router(logits)
 		}
 	}
 	return x

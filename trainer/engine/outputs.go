@@ -36,6 +36,7 @@ type Outputs struct {
 	// without labels.
 	Labels []torch.Tensor
 	Inputs []torch.Tensor // inputs for metrics (include_for_metrics="inputs"); usually none
+	Aux    torch.Tensor   // a part of the loss that does not depend on labels, a scalar; undefined: none
 	Rows   int            // samples in the batch
 
 	// Shifted says that position i of the logits predicts label i+1, as causal language models do.

@@ -3,6 +3,7 @@ package logprob
 import (
 	"fmt"
 
+	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
@@ -17,13 +18,18 @@ type Model interface {
 	Logits() transformer.Logits
 }
 
-// CheckOutput refuses a model whose output layer is adapted, quantized or missing. pkg is the name of
+// CheckOutput refuses a model whose output layer is adapted, quantized or missing, or that has a loss
+// of its own. pkg is the name of
 // the package in the error.
 func CheckOutput(pkg string, m Model) error {
 	if out := m.OutputEmbeddings(); out == nil || out.Adapter() != nil || out.Quantized() != nil {
 		return fmt.Errorf("%s: the output layer of the model has an update (lora.Config.TargetModules), is quantized or is "+
 			"not there; log probabilities are computed of its weight itself, so that nothing else of it would count: leave "+
 			"it out", pkg)
+	}
+	if a, ok := m.(inputs.AuxModel); ok && a.HasAuxLoss() {
+		return fmt.Errorf("%s: output_router_logits is true, and the load-balancing loss is not added here; set it to false "+
+			"to train without (router_aux_loss_coef=0 of TRL)", pkg)
 	}
 	return nil
 }
