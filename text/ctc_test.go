@@ -113,3 +113,32 @@ func TestCTCFilesThatCannotBeAreRefused(t *testing.T) {
 		require.ErrorContains(t, err, c.want)
 	}
 }
+
+// FuzzLoadCTCTokenizer: no file makes it panic, and what it takes is saved and loaded again.
+func FuzzLoadCTCTokenizer(f *testing.F) {
+	for _, seed := range [][2]string{
+		{`{"<pad>": 0, "<s>": 1, "</s>": 2, "<unk>": 3, "|": 4, "a": 5}`, `{"do_lower_case": true, "bos_token": null}`},
+		{`{"a": -1}`, `{"added_tokens_decoder": {"7": {"content": "x"}}, "eos_token": ""}`},
+		{`{"a": 9007199254740993, "": 0}`, `{"pad_token": {"content": "a"}, "word_delimiter_token": null}`},
+		{`null`, `{"added_tokens_decoder": {"x": null}, "target_lang": "deu"}`},
+	} {
+		f.Add(seed[0], seed[1])
+	}
+	f.Fuzz(func(t *testing.T, vocab, config string) {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "vocab.json"), []byte(vocab), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "tokenizer_config.json"), []byte(config), 0o600))
+		tok, err := text.LoadCTCTokenizer(dir)
+		if err != nil {
+			return
+		}
+		ids := tok.Encode("a B|<s>ß ")
+		tok.Decode(ids)
+		tok.Decode([]int64{-1, 1 << 40})
+		to := t.TempDir()
+		require.NoError(t, tok.Save(to))
+		again, err := text.LoadCTCTokenizer(to)
+		require.NoError(t, err)
+		require.Equal(t, ids, again.Encode("a B|<s>ß "))
+	})
+}
