@@ -38,6 +38,10 @@ func (r *rule) groupNumbers() []float64 {
 	return numbers
 }
 
+func (o *optimizer) hasGroupStates() bool {
+	return slices.ContainsFunc(o.groups, func(g *group) bool { return len(g.rule.groupStates) > 0 })
+}
+
 // groupState returns the state of the groups. There is none before the first update.
 func (o *optimizer) groupState() (all []torch.Named) {
 	if o.updates == 0 {
@@ -118,7 +122,7 @@ func (s groupState) python(v float64) any {
 // groupStateOf reads the state of the groups from PyTorch's param_groups, and the largest count in
 // it. For AdaLomo they contain none.
 func (o *optimizer) groupStateOf(paramGroups []byte) (all []torch.Named, largest float64, err error) {
-	if !slices.ContainsFunc(o.groups, func(g *group) bool { return len(g.rule.groupStates) > 0 }) {
+	if !o.hasGroupStates() {
 		return nil, 0, nil
 	}
 	var given struct {

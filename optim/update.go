@@ -171,6 +171,9 @@ func (o *optimizer) step(lr float64, foundInf torch.Tensor) {
 
 // groupNumbers returns a copy of the state of the groups.
 func (o *optimizer) groupNumbers() (numbers [][]float64) {
+	if !o.hasGroupStates() { // most have none, and a step need not allocate
+		return nil
+	}
 	for _, g := range o.groups {
 		numbers = append(numbers, slices.Clone(g.numbers))
 	}
