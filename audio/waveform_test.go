@@ -64,7 +64,8 @@ func TestWaveformsHaveTransformersBits(t *testing.T) {
 
 func TestWaveformSettingsThatCannotBeAreRefused(t *testing.T) {
 	for content, want := range map[string]string{
-		`{"feature_extractor_type": "WhisperFeatureExtractor"}`: `is "WhisperFeatureExtractor"; want "Wav2Vec2FeatureExtractor"`,
+		`{"feature_extractor_type": "WhisperFeatureExtractor"}`: `is "WhisperFeatureExtractor"; ` +
+			`want "Wav2Vec2FeatureExtractor"`,
 		`{"feature_size": 80}`:     "feature_size is 80; want 1",
 		`{"padding_side": "left"}`: `padding_side is "left"; want "right"`,
 		`{"do_normalize": 3}`:      "preprocessor_config.json: do_normalize",

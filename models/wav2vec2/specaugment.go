@@ -2,6 +2,7 @@ package wav2vec2
 
 import (
 	"encoding/binary"
+	"math/bits"
 
 	"github.com/gotrainer/gotrainer/internal/mt19937"
 	"github.com/gotrainer/gotrainer/torch"
@@ -137,10 +138,7 @@ func (n *numpy) permutation(size int64) []int64 {
 
 // upTo returns a number from 0 to most.
 func (n *numpy) upTo(most uint32) uint32 {
-	mask := most
-	for _, shift := range []int{1, 2, 4, 8, 16} {
-		mask |= mask >> shift
-	}
+	mask := uint32(1)<<bits.Len32(most) - 1
 	for {
 		if v := n.Uint32() & mask; v <= most {
 			return v
