@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/gotrainer/gotrainer/torch"
@@ -14,6 +15,7 @@ import (
 type recorder struct {
 	workload workload
 	losses   bool             // read every loss
+	measure  func() float64   // recorded instead of the loss, if not nil
 	after    func(update int) // called after each update, if not nil
 	device   torch.Device
 
@@ -83,7 +85,7 @@ func (r *recorder) line(o settings) (map[string]any, error) {
 	}
 	more := map[string]any{"batch": w.batch, "precision": w.precision, "dropout": w.dropout,
 		"device": o.device.String()}
-	if w.layers > 0 {
+	if strings.HasPrefix(w.name, "bert") {
 		more["padding_free"], more["fuse_qkv"] = w.paddingFree, w.fuseQKV
 	}
 	for name, set := range map[string]bool{"graphs": o.graphs > 0, "prefetch": o.prefetch,

@@ -20,7 +20,7 @@ import (
 // workload is a training workload.
 type workload struct {
 	name          string
-	batch         int // size of a micro-batch
+	batch         int // size of a micro-batch; grpo: completions
 	warmup, steps int
 	rate          float64
 	hidden        int64
@@ -32,9 +32,9 @@ type workload struct {
 	memory     int  // updates between memory samples; zero: none
 	decay      bool // the rate decays to zero, and gradients are clipped to norm 1
 
-	// For BERT.
+	// For BERT and Llama.
 	layers, heads int64
-	width         int     // length of all batches; zero: that of the longest text in a batch
+	width         int     // BERT only: length of all batches; zero: that of the longest text in a batch
 	dropout       float64 // overridden by -dropout
 
 	paddingFree, fuseQKV bool // optional optimizations, named in the line
@@ -53,6 +53,9 @@ var workloads = map[string]workload{
 		dropout: 0.1, decay: true},
 	"bert_base": {batch: 8, warmup: 1, steps: 5, rate: 5e-5, hidden: 768, train: trainBERT, layers: 12, heads: 12,
 		width: 128, dropout: 0.1, decay: true},
+	"lm":   {batch: 8, warmup: 3, steps: 30, rate: 1e-3, hidden: 256, train: trainLM, layers: 6, heads: 4, decay: true},
+	"dpo":  {batch: 8, warmup: 2, steps: 15, rate: 1e-4, hidden: 256, train: trainDPO, layers: 6, heads: 4, decay: true},
+	"grpo": {batch: 16, warmup: 2, steps: 15, rate: 1e-4, hidden: 256, train: trainGRPO, layers: 6, heads: 4, decay: true},
 }
 
 // sized returns the workload that the flags select, with its settings.
@@ -94,8 +97,10 @@ func (w workload) onGPU() workload {
 		w.warmup, w.steps = 300, 3000
 	case "accum":
 		w.warmup, w.steps = 100, 1000
-	case "crnn", "bert_small":
+	case "crnn", "bert_small", "lm", "dpo":
 		w.warmup, w.steps = 30, 300
+	case "grpo":
+		w.warmup, w.steps = 5, 50
 	case "bert_base":
 		w.warmup, w.steps, w.batch, w.precision = 10, 100, 32, "bf16"
 	}
@@ -113,8 +118,11 @@ func (w workload) tiny() workload {
 	default:
 		w.warmup, w.steps = 5, 40
 	}
-	if w.name == "bert_base" {
+	switch w.name {
+	case "bert_base", "lm", "dpo":
 		w.layers, w.hidden, w.heads, w.batch = 2, 64, 2, 4
+	case "grpo":
+		w.layers, w.hidden, w.heads = 2, 64, 2
 	}
 	return w
 }
@@ -176,6 +184,9 @@ func (t *timed[S, B]) Update(ctx context.Context, rate float64) (bool, error) {
 	}
 	report, err := t.Step.Report(ctx)
 	t.taken += report.LossSum
+	if t.r.measure != nil {
+		report.LossSum = t.r.measure()
+	}
 	t.r.updated(report.LossSum)
 	return applied, err
 }

@@ -39,8 +39,8 @@ class Spec:
     """One training workload: the same sizes as internal/bench."""
 
     name: str
-    kind: str  # mlp | crnn | bert
-    batch: int  # samples per micro-batch
+    kind: str  # mlp | crnn | bert | llama
+    batch: int  # samples per micro-batch; grpo: completions
     steps: int  # measured updates
     warmup: int  # updates before them
     lr: float = 1e-3
@@ -85,6 +85,9 @@ CPU = {
         Spec("accum", "mlp", 64, 300, 20, clip=1.0, linear=True, accum=4, log_every=10),
         Spec("soak", "mlp", 64, 19500, 500, rss_every=1950),
         Spec("startup", "mlp", 64, 1, 0),
+        Spec("lm", "llama", 8, 30, 3, clip=1.0, linear=True, layers=6, hidden=256, heads=4),
+        Spec("dpo", "llama", 8, 15, 2, lr=1e-4, clip=1.0, linear=True, layers=6, hidden=256, heads=4),
+        Spec("grpo", "llama", 16, 15, 2, lr=1e-4, clip=1.0, linear=True, layers=6, hidden=256, heads=4),
     ]
 }
 GPU = dict(CPU)
@@ -94,6 +97,9 @@ for _n, _kw in {
     "bert_small": dict(steps=300, warmup=30),
     "bert_base": dict(batch=32, steps=100, warmup=10, precision="bf16"),
     "accum": dict(steps=1000, warmup=100),
+    "lm": dict(steps=300, warmup=30),
+    "dpo": dict(steps=300, warmup=30),
+    "grpo": dict(steps=50, warmup=5),
 }.items():
     GPU[_n] = dataclasses.replace(CPU[_n], **_kw)
 
@@ -101,13 +107,13 @@ for _n, _kw in {
 def spec_for(name, device="cpu", tiny=False, **over):
     s = (GPU if device.startswith("cuda") else CPU)[name]
     if tiny:
-        w, n = {"mlp": (5, 40), "crnn": (1, 4), "bert": (1, 4)}[s.kind]
+        w, n = {"mlp": (5, 40), "crnn": (1, 4), "bert": (1, 4), "llama": (1, 4)}[s.kind]
         if name == "soak":
             w, n = 100, 900
         if name != "startup":
             s = dataclasses.replace(s, warmup=w, steps=n, rss_every=s.rss_every and 100)
-        if name == "bert_base":
-            s = dataclasses.replace(s, layers=2, hidden=64, heads=2, batch=4)
+        if name in ("bert_base", "lm", "dpo", "grpo"):
+            s = dataclasses.replace(s, layers=2, hidden=64, heads=2, batch=16 if name == "grpo" else 4)
     return dataclasses.replace(s, **{k: v for k, v in over.items() if v is not None})
 
 
@@ -188,7 +194,7 @@ def result(workload, impl, steps, seconds, samples, first_step_s, loss_first, lo
 
 def versions():
     """The packages that this process has loaded."""
-    packages = ("torch", "transformers", "accelerate", "tokenizers", "safetensors", "hezar")
+    packages = ("torch", "transformers", "accelerate", "tokenizers", "safetensors", "hezar", "trl")
     return {m: sys.modules[m].__version__ for m in packages if m in sys.modules}
 
 
@@ -361,6 +367,21 @@ def mrpc(part="train"):
     return [(e.ids, e.type_ids, y) for e, y in zip(tok.encode_batch(pairs), labels)]
 
 
+PAD, END = 0, 102  # [PAD] and [SEP]
+
+
+def articles():
+    """The tokens of the beginnings of 2,000 articles of AG News with at least 48 tokens; at most 96."""
+    tok, out = wordpiece(), []
+    for line in (DATA / "ag_news" / "sample10k.tsv").read_text(encoding="utf-8").split("\n"):
+        ids = tok.encode(line.split("\t")[0], add_special_tokens=False).ids
+        if len(ids) >= 48:
+            out.append(ids[:96])
+            if len(out) == 2000:
+                return out
+    raise SystemExit(f"{DATA} has {len(out)} long articles, needs 2000")
+
+
 # ------------------------------------------------------------------------------------------------ models
 def make_mlp(torch, width=256):
     nn = torch.nn
@@ -444,6 +465,24 @@ def ctc_tuned(torch):
     return loss
 
 
+def llama_config(spec):
+    from transformers import LlamaConfig
+
+    return LlamaConfig(
+        vocab_size=30522,
+        hidden_size=spec.hidden,
+        num_hidden_layers=spec.layers,
+        num_attention_heads=spec.heads,
+        num_key_value_heads=spec.heads // 2,
+        intermediate_size=8 * spec.hidden // 3,
+        max_position_embeddings=512,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        pad_token_id=PAD,
+        eos_token_id=END,
+    )
+
+
 def bert_config(spec):
     from transformers import BertConfig
 
@@ -467,6 +506,11 @@ def build_model(torch, spec, init=None):
         m = make_mlp(torch, spec.hidden or 256)
     elif spec.kind == "crnn":
         m = make_crnn(torch)
+    elif spec.kind == "llama":
+        quiet()
+        from transformers import LlamaForCausalLM
+
+        m = LlamaForCausalLM(llama_config(spec))
     else:
         quiet()
         from transformers import BertForSequenceClassification
@@ -502,9 +546,11 @@ class Items:
             self.x, self.y = mnist_float(torch)
         elif spec.kind == "crnn":
             self.x, self.y = plates_float(torch)
+        elif spec.kind == "llama":
+            self.rows = [ids + [END] for ids in articles()]
         else:
             self.rows = mrpc("train")
-        self.n = len(self.rows) if spec.kind == "bert" else len(self.x)
+        self.n = len(self.rows) if spec.kind in ("bert", "llama") else len(self.x)
 
     def __len__(self):
         return self.n
@@ -513,6 +559,8 @@ class Items:
         if self.kind == "bert":
             ids, types, y = self.rows[i]
             return {"input_ids": ids, "token_type_ids": types, "labels": y}
+        if self.kind == "llama":
+            return {"input_ids": self.rows[i]}
         if not self.as_dict:
             return self.x[i], self.y[i]
         return {"pixel_values": self.x[i], "labels": self.y[i]}
@@ -536,6 +584,19 @@ def bert_collate(torch, fixed=0):
             "attention_mask": att,
             "labels": torch.tensor([r["labels"] for r in rows]),
         }
+
+    return collate
+
+
+def llama_collate(torch):
+    """Pad to the longest of the batch; padding has no labels."""
+
+    def collate(rows):
+        texts = [r["input_ids"] for r in rows]
+        n = max(map(len, texts))
+        ids = torch.tensor([t + [PAD] * (n - len(t)) for t in texts])
+        mask = torch.tensor([[1] * len(t) + [0] * (n - len(t)) for t in texts])
+        return {"input_ids": ids, "attention_mask": mask, "labels": ids.masked_fill(mask == 0, -100)}
 
     return collate
 

@@ -1,4 +1,4 @@
-"""The training workloads of internal/bench in Python: raw, raw_tuned, compile, accelerate, hf, hf_tuned, hezar."""
+"""The training workloads of internal/bench in Python: raw, raw_tuned, compile, accelerate, hf, hf_tuned, hezar, trl."""
 
 import contextlib
 import os
@@ -8,7 +8,7 @@ import tempfile
 
 import common as C
 
-IMPLS = ["raw", "raw_tuned", "compile", "accelerate", "hf", "hf_tuned", "hezar"]
+IMPLS = ["raw", "raw_tuned", "compile", "accelerate", "hf", "hf_tuned", "hezar", "trl"]
 
 
 def main():
@@ -36,10 +36,11 @@ def main():
         "hf": hf,
         "hf_tuned": hf,
         "hezar": hezar,
+        "trl": trl,
     }[a.impl](torch, spec, a)
 
 
-def bert_loss(model, batch):
+def model_loss(model, batch):
     return model(**batch).loss
 
 
@@ -50,7 +51,7 @@ def loss_fn(torch, spec, tuned=False):
     if spec.kind == "crnn":
         ctc = (C.ctc_tuned if tuned else C.ctc)(torch)
         return lambda m, b: ctc(m(b[0]), b[1])
-    return bert_loss
+    return model_loss
 
 
 def autocast(torch, spec, device):
@@ -69,6 +70,8 @@ def make_loader(torch, spec, collate=None, as_dict=False, extra=0, data=None):
     idx = C.order(torch, len(ds), spec.batch, need(spec) + extra)
     if spec.kind == "bert" and collate is None:
         collate = C.bert_collate(torch, spec.fixed_len)
+    if spec.kind == "llama" and collate is None:
+        collate = C.llama_collate(torch)
     return torch.utils.data.DataLoader(ds, batch_size=spec.batch, sampler=idx, collate_fn=collate)
 
 
@@ -148,6 +151,18 @@ def fast_batches(torch, spec, device):
             t = torch.tensor(sel).to(device, non_blocking=True)
             yield {key: (v[t] if key == "labels" else v[t, :n]) for key, v in full.items()}
         return
+    if spec.kind == "llama":
+        rows = C.Items(torch, spec, True)
+        lens = [len(r) for r in rows.rows]
+        full = {
+            k: v.to(device) for k, v in C.llama_collate(torch)(list(map(rows.__getitem__, range(len(rows))))).items()
+        }
+        idx = C.order(torch, len(rows), spec.batch, need(spec))
+        for k in range(0, len(idx), spec.batch):
+            sel = idx[k : k + spec.batch]
+            t = torch.tensor(sel).to(device, non_blocking=True)
+            yield {key: v[t, : max(lens[i] for i in sel)] for key, v in full.items()}
+        return
     x, y = (C.mnist_float if spec.kind == "mlp" else C.plates_float)(torch)
     x, y = x.to(device), y.to(device)
     idx = torch.tensor(C.order(torch, len(x), spec.batch, need(spec))).to(device)
@@ -180,7 +195,7 @@ def raw_tuned(torch, spec, a):
         run = torch.compile(model)
     loss_of, cast = loss_fn(torch, spec, tuned=True), autocast(torch, spec, a.device)
     batches = fast_batches(torch, spec, a.device)
-    per_epoch = {"mlp": 6000, "crnn": 800, "bert": 3668}[spec.kind] // spec.batch
+    per_epoch = {"mlp": 6000, "crnn": 800, "bert": 3668, "llama": 2000}[spec.kind] // spec.batch
     rec = C.Recorder(spec, a, torch)
     model.train()
     rec.start()
@@ -264,7 +279,7 @@ def accelerate(torch, spec, a):
 # ------------------------------------------------------------------------------------------------ Hugging Face Trainer
 def wrap_for_hf(torch, spec, model):
     """A module whose forward takes the batch's names and returns a dict with the loss, as the Trainer wants."""
-    if spec.kind == "bert":
+    if spec.kind in ("bert", "llama"):
         return model
     crit = torch.nn.functional.cross_entropy if spec.kind == "mlp" else C.ctc(torch)
 
@@ -338,9 +353,13 @@ def hf(torch, spec, a):
             )
             if gpu:
                 kw.update(tf32=True)
-                if spec.kind == "bert":
+                if spec.kind in ("bert", "llama"):
                     kw.update(dataloader_num_workers=2, dataloader_persistent_workers=True)
         collate = C.hf_collate(spec.fixed_len) if spec.kind == "bert" else None
+        if spec.kind == "llama":
+            from transformers import DataCollatorForLanguageModeling
+
+            collate = DataCollatorForLanguageModeling(C.make_hf_tokenizer(), mlm=False)
         # the Trainer's log records go to stdout; keep stdout for the result line
         with contextlib.redirect_stdout(sys.stderr):
             trainer = Fixed(
@@ -408,6 +427,102 @@ def hezar(torch, spec, a):
             trainer = Timed(model, config, InOrder(), preprocessor=ImageProcessor(ImageProcessorConfig()))
             rec.start()
             trainer.train()
+    rec.finish()
+
+
+# ------------------------------------------------------------------------------------------------ TRL
+def trl(torch, spec, a):
+    """SFTTrainer, DPOTrainer or GRPOTrainer with their defaults, but in the same precision and without gradient
+    checkpointing; texts are tokens already.
+    """
+    import datasets
+    import transformers
+    import trl
+
+    datasets.disable_progress_bars()
+    rec = C.Recorder(spec, a, torch)
+    model = C.build_model(torch, spec, a.init)
+    tokenizer = C.make_hf_tokenizer()
+    tokenizer.eos_token = "[SEP]"
+    texts = C.articles()
+    end = [C.END]
+
+    class Timer(transformers.TrainerCallback):
+        def on_train_begin(self, *_, **__):
+            rec.start()
+
+        def on_step_end(self, *_, **__):
+            rec.update(trainer.part)
+            trainer.part = 0.0
+
+    class Timed:
+        part = 0.0
+
+        def _get_train_sampler(self, *_, **__):
+            return idx
+
+        def training_step(self, *args, **kw):
+            loss = super().training_step(*args, **kw)
+            self.part = self.part + loss
+            return loss
+
+    class SFT(Timed, trl.SFTTrainer):
+        pass
+
+    class DPO(Timed, trl.DPOTrainer):
+        def _prepare_dataset(self, dataset, *_):
+            return dataset
+
+    class GRPO(trl.GRPOTrainer):
+        part = 0.0
+
+        def _tokenize_prompts(self, prompts):
+            return [list(map(int, p.split())) for p in prompts], None, {}
+
+    def even(completion_ids, **_):
+        rewards = [sum(1 - i % 2 for i in ids) / len(ids) for ids in completion_ids]
+        trainer.part = sum(rewards) / len(rewards)
+        return rewards
+
+    settings, more, idx = {}, {}, C.order(torch, len(texts), spec.batch, need(spec))
+    if spec.name == "lm":
+        cls, config, rows = SFT, trl.SFTConfig, [{"input_ids": t + end} for t in texts]
+    elif spec.name == "dpo":
+        cls, config, more = DPO, trl.DPOConfig, {"ref_model": C.build_model(torch, spec, a.init)}
+        rows = [
+            {"prompt_ids": t[:16], "chosen_ids": t[16:64] + end, "rejected_ids": other[16:64] + end}
+            for t, other in zip(texts, texts[1:] + texts[:1])
+        ]
+    else:
+        cls, config, more = GRPO, trl.GRPOConfig, {"reward_funcs": even}
+        rows = [{"prompt": " ".join(map(str, t[: 8 + i % 8]))} for i, t in enumerate(texts)]
+        rows = [rows[i] for i in C.order(torch, len(rows), spec.batch // 8, need(spec))]
+        settings = dict(num_generations=8, max_completion_length=32, shuffle_dataset=False)
+    with tempfile.TemporaryDirectory() as out, contextlib.redirect_stdout(sys.stderr):
+        trainer = cls(
+            model=model,
+            args=config(
+                output_dir=out,
+                per_device_train_batch_size=spec.batch,
+                learning_rate=spec.lr,
+                lr_scheduler_type="linear",
+                max_grad_norm=spec.clip,
+                max_steps=spec.warmup + spec.steps,
+                save_strategy="no",
+                report_to=[],
+                use_cpu=not a.device.startswith("cuda"),
+                seed=spec.seed + 1,
+                bf16=spec.precision == "bf16",
+                gradient_checkpointing=False,
+                **settings,
+            ),
+            train_dataset=datasets.Dataset.from_list(rows),
+            processing_class=tokenizer,
+            callbacks=[Timer()],
+            **more,
+        )
+        torch.manual_seed(spec.seed + 1)
+        trainer.train()
     rec.finish()
 
 
