@@ -1,6 +1,10 @@
 #include "load.h"
 
 #include <dlfcn.h>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +14,17 @@ const ct_ops *ct_operators;
 const ct_cuda *ct_graphs;
 static const ct_cuda *loaded_graphs;
 static void *opened;
+
+#if defined(__GLIBC__)
+// Blocks of 64 MB or more have room only in glibc's main arena. A thread with an arena of its own would map such a
+// block, and fault its pages in, at every step. This must run before there is a second thread.
+__attribute__((constructor)) static void use_one_arena(void) {
+  const char *malloc_setting = getenv("GOTRAINER_MALLOC"), *tunables = getenv("GLIBC_TUNABLES");
+  bool trim = malloc_setting && strcmp(malloc_setting, "trim") == 0;
+  bool chosen = getenv("MALLOC_ARENA_MAX") || (tunables && strstr(tunables, "arena_max"));
+  if (!trim && !chosen) mallopt(M_ARENA_MAX, 1);
+}
+#endif
 
 static char *message(const char *format, const char *a, const char *b) {
   size_t n = strlen(format) + strlen(a) + strlen(b) + 1;

@@ -26,12 +26,20 @@ type head struct {
 	inverse      float64 // of the temperature
 	tokens       int64   // tokens of a tile
 	words        int64   // words of the vocabulary in a tile
+	block        int64   // logits of a tile that are processed at once
 }
+
+// cached is how many logits, with what is computed from them, fit into the caches of a CPU.
+const cached = 1 << 18
 
 // newHead returns a head with TRL's tile sizes.
 func newHead(m Model, o Options) head {
 	out := m.OutputEmbeddings()
-	return head{out.Weight, out.Bias, m.Logits(), o.Squares, 1 / cmp.Or(o.Temperature, 1), 4096, 32768}
+	h := head{out.Weight, out.Bias, m.Logits(), o.Squares, 1 / cmp.Or(o.Temperature, 1), 4096, 32768, cached}
+	if out.Weight.Device().IsCUDA() {
+		h.block = h.tokens * h.words
+	}
+	return h
 }
 
 // Scored contains numbers for each token, [N] of float32. Only LogProbs have a history.
@@ -43,19 +51,20 @@ type Scored struct {
 
 // running is the intermediate state for N tokens after a part of the vocabulary has been processed.
 type running struct {
-	max, sum, weighted, squares, logits, before, target torch.Tensor
+	max, sum, weighted, squares, logits, target torch.Tensor
+	top1                                        torch.Tensor // the most probable token
 }
 
 func newRunning(n int64, d torch.Device) running {
 	o := torch.TensorOptions{Device: d}
-	low := math.Inf(-1)
-	return running{o.Full(low, n), o.Zeros(n), o.Zeros(n), o.Zeros(n), o.Zeros(n), o.Full(low, n), o.Zeros(n)}
+	return running{o.Full(math.Inf(-1), n), o.Zeros(n), o.Zeros(n), o.Zeros(n), o.Zeros(n), o.Zeros(n),
+		torch.TensorOptions{DType: torch.Int64, Device: d}.Zeros(n)}
 }
 
 // part returns the part for n tokens, starting at first. Changes to it change r.
 func (r running) part(first, n int64) running {
 	f := func(t torch.Tensor) torch.Tensor { return t.Narrow(0, first, n) }
-	return running{f(r.max), f(r.sum), f(r.weighted), f(r.squares), f(r.logits), f(r.before), f(r.target)}
+	return running{f(r.max), f(r.sum), f(r.weighted), f(r.squares), f(r.logits), f(r.target), f(r.top1)}
 }
 
 // add processes the logits of the words from first on, [n, words]; targets are the tokens, [n].
@@ -63,16 +72,16 @@ func (r running) add(z, targets torch.Tensor, first int64, squares bool) {
 	words := z.Size(1)
 	local := targets.SubScalar(first)
 	r.logits.Add_(SumLast(z))
-	earlier := arange(z, 0, words).Lt(local.Unsqueeze(-1)) // the first of several equal ones is the most probable one
-	r.before.Copy_(r.before.Maximum(z.MaskedFill(earlier.LogicalNot(), math.Inf(-1)).AMax([]int64{-1}, false)))
-	most := r.max.Maximum(z.AMax([]int64{-1}, false))
+	highest, place := z.MaxDim(-1, false) // the first of several equal ones
+	r.top1.Copy_(torch.Where(highest.Gt(r.max), place.AddScalar(first), r.top1))
+	most := r.max.Maximum(highest)
 	rescale := r.max.Sub(most).Exp()
-	e := z.Sub(most.Unsqueeze(-1)).Exp()
+	e := expInPlace(z.Sub(most.Unsqueeze(-1)))
 	r.sum.Mul_(rescale).Add_(SumLast(e))
-	r.weighted.Mul_(rescale).Add_(SumLast(e.Mul(z)))
 	if squares {
 		r.squares.Mul_(rescale.Mul(rescale)).Add_(SumLast(e.Mul(e)))
 	}
+	r.weighted.Mul_(rescale).Add_(SumLast(e.Mul_(z)))
 	r.max.Copy_(most)
 	here := local.GeScalar(0).LogicalAnd(local.LtScalar(words))
 	own := z.Gather(-1, local.Clamp(0, words-1).Unsqueeze(-1)).SqueezeDim(-1)
@@ -81,6 +90,8 @@ func (r running) add(z, targets torch.Tensor, first int64, squares bool) {
 
 // SumLast sums the last dimension.
 func SumLast(t torch.Tensor) torch.Tensor { return t.SumDim([]int64{-1}, false, torch.DefaultDType) }
+
+func expInPlace(t torch.Tensor) torch.Tensor { return torch.Call("aten::exp_", t)[0] }
 
 // arange returns consecutive numbers from first on, on the device of t.
 func arange(t torch.Tensor, first, n int64) torch.Tensor {
@@ -124,8 +135,10 @@ func (h head) score(hidden, tokens torch.Tensor) Scored {
 				torch.Scope(func() {
 					tile := h.project(hidden.Narrow(0, first, n), word, words, hidden.DType())
 					compute = tile.DType()
-					z, _ := h.transform(tile)
-					r.part(first, n).add(z, tokens.Narrow(0, first, n), word, h.squares)
+					h.blocks(tile, func(from, n int64) {
+						z, _ := h.transform(tile.Narrow(0, from, n))
+						r.part(first+from, n).add(z, tokens.Narrow(0, first+from, n), word, h.squares)
+					})
 				})
 			})
 			logZ := r.max.Add(r.sum.Log())
@@ -133,9 +146,8 @@ func (h head) score(hidden, tokens torch.Tensor) Scored {
 			if h.squares {
 				squares = squares.Log().Sub(r.sum.Log().MulScalar(2))
 			}
-			top := r.target.Ge(r.max).LogicalAnd(r.target.Gt(r.before))
 			return []torch.Tensor{r.target.Sub(logZ), logZ.Sub(r.weighted.Div(r.sum)),
-				r.logits.DivScalar(float64(h.weight.Size(0))), top.ToDType(torch.Float32), squares, logZ}
+				r.logits.DivScalar(float64(h.weight.Size(0))), r.top1.Eq(tokens).ToDType(torch.Float32), squares, logZ}
 		},
 		Backward: func(in, out, gradients []torch.Tensor) []torch.Tensor {
 			return h.backward(in[0], in[3], out[5], gradients[0], compute)
@@ -157,10 +169,14 @@ func (h head) backward(hidden, tokens, logZ, g torch.Tensor, compute torch.DType
 	h.tiles(hidden, func(first, n, word, words int64) {
 		torch.Scope(func() {
 			part := hidden.Narrow(0, first, n).ToDType(compute)
-			z, slope := h.transform(h.project(part, word, words, compute))
-			p := z.Sub(logZ.Narrow(0, first, n).Unsqueeze(-1)).Exp()
-			own := arange(z, word, words).Eq(tokens.Narrow(0, first, n).Unsqueeze(-1)).ToDType(torch.Float32)
-			grad := slope(g.Narrow(0, first, n).Unsqueeze(-1).Mul(own.Sub(p))).ToDType(compute)
+			grad := h.project(part, word, words, compute) // the logits, which their gradient replaces
+			h.blocks(grad, func(from, n int64) {
+				block, first := grad.Narrow(0, from, n), first+from
+				z, slope := h.transform(block)
+				p := expInPlace(z.Sub(logZ.Narrow(0, first, n).Unsqueeze(-1)))
+				own := arange(z, word, words).Eq(tokens.Narrow(0, first, n).Unsqueeze(-1)).ToDType(torch.Float32)
+				block.Copy_(slope(own.Sub_(p).Mul_(g.Narrow(0, first, n).Unsqueeze(-1))))
+			})
 			wide := grad.ToDType(torch.Float32)
 			if t := grads[0]; t.Defined() {
 				addProduct(t.Narrow(0, first, n), wide, h.weight.Narrow(0, word, words).ToDType(compute))
@@ -193,6 +209,18 @@ func (h head) tiles(hidden torch.Tensor, f func(first, n, word, words int64)) {
 		for word := int64(0); word < vocabulary; word += h.words {
 			f(first, min(h.tokens, all-first), word, min(h.words, vocabulary-word))
 		}
+	}
+}
+
+// blocks calls f for consecutive rows of a tile, the last time for up to twice as many. A block
+// stays in the CPU's caches, and what f computes row by row has the same bits as for all rows.
+func (h head) blocks(tile torch.Tensor, f func(first, n int64)) {
+	n := max(1, h.block/tile.Size(1))
+	for first, rest := int64(0), tile.Size(0); rest > 0; first, rest = first+n, rest-n {
+		if rest < 2*n {
+			n = rest
+		}
+		torch.Scope(func() { f(first, n) })
 	}
 }
 
