@@ -14,7 +14,7 @@ CORES   := $(shell getconf _NPROCESSORS_ONLN)
 # AddressSanitizer does not look for leaks: the tests of torch count live objects, and what libtorch keeps until exit would be reported.
 # Two tests that measure the process's memory are skipped, because freed blocks are quarantined.
 ASAN_OPTIONS := detect_leaks=0:allocator_may_return_null=1
-ASAN_SKIP    := TestGarbageIsFreedBeforeMemoryIsSaidToBeShort|TestTrainingStepsInAScopeKeepMemoryFlat
+ASAN_SKIP    := TestGarbageIsFreedBeforeMemoryIsSaidToBeShort|TestTrainingStepsInAScopeKeepMemoryFlat|TestEveryThreadKeepsLargeBlocks
 # The seed of property tests and of the order of tests. It is printed; SEED=number repeats a run.
 ifndef SEED
 SEED    := $(shell od -An -N4 -tu4 /dev/urandom | tr -d ' ')

@@ -18,11 +18,12 @@ static void *opened;
 #if defined(__GLIBC__)
 // Blocks of 64 MB or more have room only in glibc's main arena. A thread with an arena of its own would map such a
 // block, and fault its pages in, at every step. This must run before there is a second thread.
+static bool has(const char *variable, const char *part) {
+  const char *value = getenv(variable);
+  return value && *value && strstr(value, part);
+}
 __attribute__((constructor)) static void use_one_arena(void) {
-  const char *malloc_setting = getenv("GOTRAINER_MALLOC"), *tunables = getenv("GLIBC_TUNABLES");
-  bool trim = malloc_setting && strcmp(malloc_setting, "trim") == 0;
-  bool chosen = getenv("MALLOC_ARENA_MAX") || (tunables && strstr(tunables, "arena_max"));
-  if (!trim && !chosen) mallopt(M_ARENA_MAX, 1);
+  if (!has("MALLOC_ARENA_MAX", "") && !has("GLIBC_TUNABLES", "arena_max") && !has("GOTRAINER_MALLOC", "trim")) mallopt(M_ARENA_MAX, 1);
 }
 #endif
 

@@ -31,7 +31,8 @@ var (
 //	GOTRAINER_LIB=DIR         the folder of the shim, instead of the usual places
 //	GOTRAINER_HOME=DIR        the folder of the installation, one of these places: [InstallRoot]
 //	LIBTORCH=DIR              another libtorch 2.11 (its lib folder), such as the one inside a Python installation
-//	GOTRAINER_MALLOC=trim     leave glibc's malloc as it is; by default it keeps large blocks for the next step
+//	GOTRAINER_MALLOC=trim     leave glibc's malloc as it is; by default it keeps large blocks for the next step,
+//	                          and all threads share one arena unless MALLOC_ARENA_MAX is set
 //	GOTRAINER_MASKS=native    leave dropout masks to libtorch; by default AVX2 draws them where libtorch draws one
 //	                          number after the other: the same masks in a seventh of the time
 //	GOTRAINER_AUTOGRAD=native leave linear and cross_entropy_loss to libtorch; by default each is one node of
