@@ -31,8 +31,8 @@ func line(t *testing.T, args ...string) map[string]any {
 	return m
 }
 
-// The expected values were printed by plain PyTorch for the same workload with -tiny, one thread
-// and dropout 0. Texts and IDs must be equal; pictures differ by a few grey levels.
+// The expected values were printed by plain PyTorch, by TRL for dpo and grpo, for the same workload
+// with -tiny, one thread and dropout 0. Texts and IDs must be equal; pictures differ by a few grey levels.
 func TestEveryWorkloadDoesTheWorkOfThePeers(t *testing.T) {
 	if _, err := os.Stat(sharedData); err != nil {
 		t.Skip("the data sets are not beside the checkout: ", err)
@@ -56,6 +56,9 @@ func TestEveryWorkloadDoesTheWorkOfThePeers(t *testing.T) {
 		{"bert_small", 0.725129, 0.627632, []string{"-dropout", "0", "-padding-free", "-fuse-qkv"}, true},
 		{"bert_base", 0.674587, 0.677114, []string{"-dropout", "0"}, false},
 		{"bert_base", 0.674587, 0.677114, []string{"-dropout", "0", "-padding-free", "-fuse-qkv"}, false},
+		{"lm", 10.317544, 10.258849, nil, false},
+		{"dpo", 0.693147, 0.695316, nil, false},
+		{"grpo", 0.505859, 0.489746, nil, false},
 		{"eval", 0.692956, 0.692956, nil, false},
 		{"eval", 0.692956, 0.692956, []string{"-padding-free"}, false},
 		{"eval", 0.692956, 0.692956, []string{"-sort-by-length"}, false},
