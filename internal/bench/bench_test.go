@@ -57,6 +57,7 @@ func TestEveryWorkloadDoesTheWorkOfThePeers(t *testing.T) {
 		{"bert_base", 0.674587, 0.677114, []string{"-dropout", "0"}, false},
 		{"bert_base", 0.674587, 0.677114, []string{"-dropout", "0", "-padding-free", "-fuse-qkv"}, false},
 		{"lm", 10.317544, 10.258849, nil, false},
+		{"sft", 10.317544, 10.258849, nil, false},
 		{"dpo", 0.693147, 0.695316, nil, false},
 		{"grpo", 0.505859, 0.489746, nil, false},
 		{"eval", 0.692956, 0.692956, nil, false},

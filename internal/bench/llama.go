@@ -13,6 +13,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/grpo"
 	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/models/llama"
+	"github.com/gotrainer/gotrainer/models/sft"
 	"github.com/gotrainer/gotrainer/text"
 	"github.com/gotrainer/gotrainer/torch"
 )
@@ -35,11 +36,28 @@ func trainLM(o settings, w workload, r *recorder) error {
 	if err != nil {
 		return err
 	}
+	return fit(o, w, r, model.Task(), whole(texts))
+}
+
+// trainSFT does the same as SFTTrainer does it.
+func trainSFT(o settings, w workload, r *recorder) error {
+	model, texts, err := newLlama(o, w)
+	if err != nil {
+		return err
+	}
+	task, err := model.SFTTask(sft.TaskOptions{})
+	if err != nil {
+		return err
+	}
+	return fit(o, w, r, task, whole(texts))
+}
+
+func whole(texts [][]int64) data.Slice[causallm.Sample] {
 	samples := make(data.Slice[causallm.Sample], len(texts))
 	for i, ids := range texts {
 		samples[i] = causallm.Sample{Text: inputs.Text{InputIDs: ended(ids)}}
 	}
-	return fit(o, w, r, model.Task(), samples)
+	return samples
 }
 
 // trainDPO trains it to prefer the continuation of an article to that of the next one.

@@ -14,8 +14,8 @@
 // from the seed, bit for bit like PyTorch's. With -tiny there are only a few updates, to see that
 // the workload runs. DIR holds mnist/ (IDX files), cn_plates/ (pictures and train.tsv),
 // captcha_v2/, iiit5k/, mrpc/, sst2/, ag_news/ and models/bert_base_uncased_vocab/; each workload
-// reads what it needs. lm, dpo and grpo train a Llama to continue articles, to prefer the right
-// continuation, and to write what is rewarded; the "loss" of grpo is the mean reward.
+// reads what it needs. lm and sft train a Llama to continue articles, dpo to prefer the right
+// continuation, grpo to write what is rewarded; the "loss" of grpo is the mean reward.
 //
 // The line is the last one on standard output. A workload that cannot run on this machine prints a
 // line with the reason under "skip", and exits with status 3.

@@ -54,6 +54,7 @@ var workloads = map[string]workload{
 	"bert_base": {batch: 8, warmup: 1, steps: 5, rate: 5e-5, hidden: 768, train: trainBERT, layers: 12, heads: 12,
 		width: 128, dropout: 0.1, decay: true},
 	"lm":   {batch: 8, warmup: 3, steps: 30, rate: 1e-3, hidden: 256, train: trainLM, layers: 6, heads: 4, decay: true},
+	"sft":  {batch: 8, warmup: 3, steps: 30, rate: 1e-3, hidden: 256, train: trainSFT, layers: 6, heads: 4, decay: true},
 	"dpo":  {batch: 8, warmup: 2, steps: 15, rate: 1e-4, hidden: 256, train: trainDPO, layers: 6, heads: 4, decay: true},
 	"grpo": {batch: 16, warmup: 2, steps: 15, rate: 1e-4, hidden: 256, train: trainGRPO, layers: 6, heads: 4, decay: true},
 }
@@ -97,7 +98,7 @@ func (w workload) onGPU() workload {
 		w.warmup, w.steps = 300, 3000
 	case "accum":
 		w.warmup, w.steps = 100, 1000
-	case "crnn", "bert_small", "lm", "dpo":
+	case "crnn", "bert_small", "lm", "sft", "dpo":
 		w.warmup, w.steps = 30, 300
 	case "grpo":
 		w.warmup, w.steps = 5, 50
@@ -119,7 +120,7 @@ func (w workload) tiny() workload {
 		w.warmup, w.steps = 5, 40
 	}
 	switch w.name {
-	case "bert_base", "lm", "dpo":
+	case "bert_base", "lm", "sft", "dpo":
 		w.layers, w.hidden, w.heads, w.batch = 2, 64, 2, 4
 	case "grpo":
 		w.layers, w.hidden, w.heads = 2, 64, 2

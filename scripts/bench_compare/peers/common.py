@@ -86,6 +86,7 @@ CPU = {
         Spec("soak", "mlp", 64, 19500, 500, rss_every=1950),
         Spec("startup", "mlp", 64, 1, 0),
         Spec("lm", "llama", 8, 30, 3, clip=1.0, linear=True, layers=6, hidden=256, heads=4),
+        Spec("sft", "llama", 8, 30, 3, clip=1.0, linear=True, layers=6, hidden=256, heads=4),
         Spec("dpo", "llama", 8, 15, 2, lr=1e-4, clip=1.0, linear=True, layers=6, hidden=256, heads=4),
         Spec("grpo", "llama", 16, 15, 2, lr=1e-4, clip=1.0, linear=True, layers=6, hidden=256, heads=4),
     ]
@@ -98,6 +99,7 @@ for _n, _kw in {
     "bert_base": dict(batch=32, steps=100, warmup=10, precision="bf16"),
     "accum": dict(steps=1000, warmup=100),
     "lm": dict(steps=300, warmup=30),
+    "sft": dict(steps=300, warmup=30),
     "dpo": dict(steps=300, warmup=30),
     "grpo": dict(steps=50, warmup=5),
 }.items():
@@ -112,7 +114,7 @@ def spec_for(name, device="cpu", tiny=False, **over):
             w, n = 100, 900
         if name != "startup":
             s = dataclasses.replace(s, warmup=w, steps=n, rss_every=s.rss_every and 100)
-        if name in ("bert_base", "lm", "dpo", "grpo"):
+        if name in ("bert_base", "lm", "sft", "dpo", "grpo"):
             s = dataclasses.replace(s, layers=2, hidden=64, heads=2, batch=16 if name == "grpo" else 4)
     return dataclasses.replace(s, **{k: v for k, v in over.items() if v is not None})
 

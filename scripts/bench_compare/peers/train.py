@@ -485,7 +485,7 @@ def trl(torch, spec, a):
         return rewards
 
     settings, more, idx = {}, {}, C.order(torch, len(texts), spec.batch, need(spec))
-    if spec.name == "lm":
+    if spec.name == "sft":
         cls, config, rows = SFT, trl.SFTConfig, [{"input_ids": t + end} for t in texts]
     elif spec.name == "dpo":
         cls, config, more = DPO, trl.DPOConfig, {"ref_model": C.build_model(torch, spec, a.init)}
