@@ -71,6 +71,7 @@ var subjects = []subject{
 	of("Recall", func() metrics.Metric[int] { return &metrics.Recall{} }, label),
 	of("Matthews", func() metrics.Metric[int] { return &metrics.Matthews{} }, label),
 	of("ConfusionMatrix", func() metrics.Metric[int] { return &metrics.ConfusionMatrix{} }, label),
+	of("MeanIoU", func() metrics.Metric[int] { return &metrics.MeanIoU{Labels: []string{"a", "b", "c", "d"}} }, label),
 	of("MAE", func() metrics.Metric[float64] { return &metrics.MAE{} }, number),
 	of("MSE", func() metrics.Metric[float64] { return &metrics.MSE{} }, number),
 	of("RMSE", func() metrics.Metric[float64] { return &metrics.RMSE{} }, number),

@@ -13,14 +13,15 @@
 // # The metrics
 //
 // Classes: [Accuracy], [F1], [Precision], [Recall], [Matthews], [ConfusionMatrix]; with a score for
-// each class, [TopKAccuracy] and [ROCAUC]. Numbers: [MAE], [MSE], [RMSE], [R2], [Pearson],
-// [Spearman]. Texts: [CER], [WER], [ExactMatch], [BLEU], [ROUGE], whose AddReferences takes several
-// right answers; [Squad] of answers to questions; [Perplexity]. Tags: [Seqeval]. Search results:
-// [Retrieval].
+// each class, [TopKAccuracy] and [ROCAUC]. Classes of pixels: [MeanIoU]. Numbers: [MAE], [MSE],
+// [RMSE], [R2], [Pearson], [Spearman]. Texts: [CER], [WER], [ExactMatch], [BLEU], [ROUGE], whose
+// AddReferences takes several right answers; [Squad] of answers to questions; [Perplexity]. Tags:
+// [Seqeval]. Search results: [Retrieval].
 //
-// The results are those of scikit-learn, SciPy, jiwer, NLTK, sacrebleu, rouge_score, seqeval and
-// sentence-transformers; the tests compare them. Each metric keeps only counts, so its memory does
-// not grow with the set. The exceptions are Spearman, ROCAUC and [Concatenated], which need all samples.
+// The results are those of scikit-learn, SciPy, jiwer, NLTK, sacrebleu, rouge_score, seqeval,
+// evaluate and sentence-transformers; the tests compare them. Each metric keeps only counts, so its
+// memory does not grow with the set. The exceptions are Spearman, ROCAUC and [Concatenated], which
+// need all samples.
 //
 // # Sets in parts
 //
@@ -57,6 +58,7 @@ var (
 	_ Metric[int]      = (*Recall)(nil)
 	_ Metric[int]      = (*Matthews)(nil)
 	_ Metric[int]      = (*ConfusionMatrix)(nil)
+	_ Metric[int]      = (*MeanIoU)(nil)
 	_ Metric[float64]  = (*MAE)(nil)
 	_ Metric[float64]  = (*MSE)(nil)
 	_ Metric[float64]  = (*RMSE)(nil)

@@ -5,8 +5,9 @@
 
 transformers saves a model. Go loads it, computes logits and saves it. transformers' Auto class loads what Go saved.
 The models: eight encoders with five heads each, GPT-2 and every type of models/llama with two, T5, mT5, BART, mBART,
-Marian with one vocabulary and with two, ViT, DeiT, DINOv2, ResNet, both versions of ConvNeXt, CLIP with and without a
-classifier, TrOCR with a ViT and a DeiT, Whisper, and Wav2Vec2 and HuBERT, with CTC and as classifiers.
+Marian with one vocabulary and with two, ViT, DeiT, DINOv2, ResNet, both versions of ConvNeXt, SegFormer with both of its
+heads, CLIP with and without a classifier, TrOCR with a ViT and a DeiT, Whisper, and Wav2Vec2 and HuBERT, with CTC and as
+classifiers.
 Weights are read from model.safetensors, its shards, pytorch_model.bin and its shards.
 
 All models but ResNet make the same way with an adapter of peft on all linear layers below the head. Image models have
@@ -42,6 +43,7 @@ from transformers.models.bit.image_processing_pil_bit import BitImageProcessorPi
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 from transformers.models.convnext.image_processing_pil_convnext import ConvNextImageProcessorPil
 from transformers.models.deit.image_processing_pil_deit import DeiTImageProcessorPil
+from transformers.models.segformer.image_processing_pil_segformer import SegformerImageProcessorPil
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
 torch.set_num_threads(1)
@@ -285,6 +287,20 @@ for kind, settings in {
             "ImageClassification",
         )
     )
+for head in ("SemanticSegmentation", "ImageClassification"):
+    config = transformers.SegformerConfig(
+        num_encoder_blocks=3,
+        hidden_sizes=[16, 24, 32],
+        depths=[1, 2, 1],
+        num_attention_heads=[1, 2, 4],
+        sr_ratios=[4, 2, 1],
+        patch_sizes=[7, 3, 3],
+        strides=[4, 2, 2],
+        mlp_ratios=[2, 2, 3],
+        decoder_hidden_size=24,
+        num_labels=5,
+    )
+    KINDS.append((config, getattr(transformers, "SegformerFor" + head), head))
 CLIP = dict(hidden_size=48, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96)
 for cls, head in {
     transformers.CLIPModel: "ZeroShotImageClassification",
@@ -389,6 +405,8 @@ def image_processor(config):
         return image_processor(config.encoder)
     if config.model_type in ("resnet", "convnext", "convnextv2"):
         return ConvNextImageProcessorPil(size=dict(shortest_edge=48), crop_pct=0.9)
+    if config.model_type == "segformer":
+        return SegformerImageProcessorPil(size=dict(height=40, width=48), do_reduce_labels=True)
     height, width = config.image_size if isinstance(config.image_size, list) else (config.image_size, config.image_size)
     cls = {"vit": ViTImageProcessorPil, "deit": DeiTImageProcessorPil}[config.model_type]
     return cls(
@@ -506,13 +524,18 @@ TASKS = {
     "MaskedLM": None,
     "Seq2SeqLM": "SEQ_2_SEQ_LM",
     "ImageClassification": None,
+    "SemanticSegmentation": None,
     "ZeroShotImageClassification": None,
     "ImageTextToText": None,
     "SpeechSeq2Seq": None,
     "CTC": None,
     "AudioClassification": None,
 }
-NEW = {"ImageClassification": ["classifier"], "AudioClassification": ["projector", "classifier"]}
+NEW = {
+    "ImageClassification": ["classifier"],
+    "SemanticSegmentation": ["decode_head"],
+    "AudioClassification": ["projector", "classifier"],
+}
 
 
 def adapter(program, model, head, folder, inputs, picture=None, processor=None):
@@ -596,7 +619,8 @@ def whole_processor(processor, head):
 
 def same_processor(processor, folder, picture):
     """whether transformers makes of a picture or sound and its text what it made before"""
-    again = type(processor).from_pretrained(folder)
+    seen = {"backend": "pil"} if hasattr(processor, "image_processor") else {}  # as here, whatever is installed
+    again = type(processor).from_pretrained(folder, **seen)
     want, got = (p(picture, text="in Pin", return_tensors="pt", **rate(p)) for p in (processor, again))
     return want.keys() == got.keys() and all(torch.equal(want[k], got[k]) for k in want)
 
@@ -669,7 +693,7 @@ def main():
             model = kind(config).eval()
             pixels = processor = None
             seen = picture
-            if head.endswith(("ImageClassification", "ImageTextToText")):
+            if head.endswith(("ImageClassification", "SemanticSegmentation", "ImageTextToText")):
                 processor = image_processor(config)
             if head == "SpeechSeq2Seq":
                 processor = transformers.WhisperFeatureExtractor(feature_size=config.num_mel_bins, chunk_length=1)
@@ -711,7 +735,7 @@ def main():
                 if processor:
                     (reads or processor).save_pretrained(there)
                     numbers(processor, head, seen, there)
-                if reads or head != "ImageClassification":
+                if reads or head not in ("ImageClassification", "SemanticSegmentation"):
                     save_file({"ids": ids, "mask": mask}, there / "inputs.safetensors")
                 subprocess.run([program, head, there, back], check=True, stderr=subprocess.DEVNULL)
                 logits = load_file(back / "logits.safetensors")["logits"]

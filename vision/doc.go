@@ -28,6 +28,9 @@
 // padding. Functions that change an image in place take only the image; functions that make one
 // write into a dst, whose size decides the size of the result.
 //
+// A [LabelMap] holds the class of each pixel of an image, for semantic segmentation. [OpenLabelMap]
+// reads it from a PNG, and [Processor.ProcessLabels] prepares it like the image.
+//
 // # Augmentation
 //
 // [WarpPerspective], [GaussianBlur], [MotionBlur], [AddNoise], [AdjustLight], [Shade],

@@ -21,6 +21,11 @@ type ProcessorOptions struct {
 	// all, both or none.
 	Mean, Std []float64
 
+	// ReduceLabels makes class 0 of label maps 255 and subtracts 1 from the others:
+	// do_reduce_labels of transformers. It is for data sets whose class 0 is what belongs to no
+	// class, as in ADE20K.
+	ReduceLabels bool
+
 	// Float32 rescales and normalizes in float32 and rounds after each step, as transformers' image
 	// processors do. Hezar's compute in float64 and round once.
 	Float32 bool
@@ -116,21 +121,21 @@ func (p *Processor) Shape(im *Image) (channels, height, width int) {
 	if p.o.CropWidth > 0 {
 		return channels, p.o.CropHeight, p.o.CropWidth
 	}
-	height, width = p.resized(im)
+	height, width = p.resized(im.Height, im.Width)
 	return channels, height, width
 }
 
-// resized returns the height and width that im is resized to.
-func (p *Processor) resized(im *Image) (height, width int) {
+// resized returns the height and width that an image of the size h times w is resized to.
+func (p *Processor) resized(h, w int) (height, width int) {
 	switch edge := p.o.ShortestEdge; {
 	case p.o.Width > 0:
 		return p.o.Height, p.o.Width
 	case edge == 0:
-		return im.Height, im.Width
-	case im.Width <= im.Height:
-		return longer(edge, im.Height, im.Width), edge
+		return h, w
+	case w <= h:
+		return longer(edge, h, w), edge
 	default:
-		return edge, longer(edge, im.Width, im.Height)
+		return edge, longer(edge, w, h)
 	}
 }
 
@@ -159,7 +164,7 @@ func (p *Processor) Process(dst []float32, im *Image) error {
 		}
 		out.Mirror()
 	}
-	if height, width := p.resized(im); p.o.Width > 0 || p.o.ShortestEdge > 0 {
+	if height, width := p.resized(im.Height, im.Width); p.o.Width > 0 || p.o.ShortestEdge > 0 {
 		var err error
 		if out, err = out.Resized(width, height, p.o.Filter); err != nil {
 			return err
@@ -188,4 +193,41 @@ func (im *Image) centerCrop(height, width int) (*Image, error) {
 	top, bottom := around(im.Height, height)
 	left, right := around(im.Width, width)
 	return im.Pad(left, top, right, bottom, 0)
+}
+
+// reduced is what ReduceLabels makes of class 0: the label that segmentation usually ignores.
+const reduced = 255
+
+// ProcessLabels prepares the label map of an image like the image: mirror, resize to the same size,
+// but from the nearest pixel, and reduce. It does not change m. A processor that crops is an error,
+// and so are classes above 255 with ReduceLabels.
+func (p *Processor) ProcessLabels(m *LabelMap) (*LabelMap, error) {
+	if p.o.CropWidth > 0 {
+		return nil, fmt.Errorf("vision: label map with a processor that cuts out %dx%d: want one that only resizes",
+			p.o.CropWidth, p.o.CropHeight)
+	}
+	if p.o.Mirror {
+		m = m.Clone()
+		m.Mirror()
+	}
+	height, width := p.resized(m.Height, m.Width)
+	out, err := m.Resized(width, height)
+	if err != nil {
+		return nil, err
+	}
+	if !p.o.ReduceLabels {
+		return out, nil
+	}
+	for i, class := range out.Pix {
+		switch {
+		case class > reduced:
+			return nil, fmt.Errorf("vision: a label map with class %d and ReduceLabels: want classes up to %d, since %d then "+
+				"stands for none", class, reduced, reduced)
+		case class == 0:
+			out.Pix[i] = reduced
+		case class < reduced:
+			out.Pix[i]--
+		}
+	}
+	return out, nil
 }

@@ -14,9 +14,9 @@ import (
 const ProcessorConfigName = "preprocessor_config.json"
 
 // ProcessorConfig is preprocessor_config.json of the classes ViTImageProcessor, DeiTImageProcessor,
-// CLIPImageProcessor, BitImageProcessor and ConvNextImageProcessor of transformers, and of the
-// feature extractors that older files name. Settings that a file lacks have the defaults of the
-// class. Its JSON is what transformers 5 writes.
+// CLIPImageProcessor, BitImageProcessor, ConvNextImageProcessor and SegformerImageProcessor of
+// transformers, and of the feature extractors that older files name. Settings that a file lacks
+// have the defaults of the class. Its JSON is what transformers 5 writes.
 //
 // transformers 5.17 has two versions of each class: for Pillow and numpy (ViTImageProcessorPil),
 // whose results these are, bit for bit, and for torchvision, which resizes and computes differently
@@ -49,6 +49,8 @@ type processorFile struct {
 	ImageStd      []float64     `json:"image_std,omitempty"`
 	DoConvertRGB  *bool         `json:"do_convert_rgb,omitempty"`
 	CropPct       *float64      `json:"crop_pct,omitempty"` // of a ConvNextImageProcessor
+	// of a SegformerImageProcessor
+	DoReduceLabels *bool `json:"do_reduce_labels,omitempty"`
 }
 
 // processorSize holds the sides of a size by name; a single number has the name "".
@@ -78,7 +80,7 @@ func (s *processorSize) UnmarshalJSON(text []byte) error {
 }
 
 // processorClasses lists the classes of transformers that can be read.
-var processorClasses = []string{"Bit", "CLIP", convNext, "DeiT", "ViT"}
+var processorClasses = []string{"Bit", "CLIP", convNext, "DeiT", segformer, "ViT"}
 
 // processorDefaults returns the defaults of a class.
 func processorDefaults(class string) processorFile {
@@ -94,6 +96,11 @@ func processorDefaults(class string) processorFile {
 	case convNext:
 		f.Size, f.DoCenterCrop, f.CropSize = processorSize{"shortest_edge": warpedFrom}, nil, nil
 		f.CropPct = new(defaultCropPct)
+	case segformer:
+		f.Size, f.Resample, f.DoCenterCrop, f.CropSize = square(512), new(2), nil, nil
+		f.DoReduceLabels, f.DoConvertRGB = new(false), nil
+		f.ImageMean, f.ImageStd = []float64{0.485, 0.456, 0.406}, []float64{0.229, 0.224, 0.225} // IMAGENET_DEFAULT_*
+		return f
 	}
 	if class != "CLIP" && class != "Bit" {
 		f.ImageMean, f.ImageStd, f.DoConvertRGB = []float64{0.5, 0.5, 0.5}, []float64{0.5, 0.5, 0.5}, nil
@@ -137,6 +144,11 @@ func ParseProcessorConfig(text []byte, fallback string) (c ProcessorConfig, err 
 			c.CropPct = *f.CropPct
 		}
 	}
+	if class == segformer {
+		if err := f.onlySegformer(c.Extra); err != nil {
+			return c, err
+		}
+	}
 	if pads := string(c.Extra["do_pad"]); pads != "" && pads != "false" && pads != "null" {
 		return c, fmt.Errorf("do_pad is %s; want false: images are not padded", pads)
 	}
@@ -144,7 +156,8 @@ func ParseProcessorConfig(text []byte, fallback string) (c ProcessorConfig, err 
 		delete(c.Extra, key)
 	}
 	c.ConvertRGB = is(f.DoConvertRGB)
-	c.ProcessorOptions, err = f.options(class == "ViT" || class == "DeiT")
+	c.ProcessorOptions, err = f.options(class == "ViT" || class == "DeiT" || class == segformer)
+	c.ReduceLabels = class == segformer && is(f.DoReduceLabels)
 	return c, err
 }
 
@@ -241,12 +254,17 @@ func (o ProcessorOptions) perChannel(numbers []float64) []float64 {
 
 // MarshalJSON writes the file as transformers 5 does. What a ConvNextImageProcessor cannot do is
 // written as a ViTImageProcessor; transformers takes the class from the file, whatever the model is.
-// Mirror and Wrap8Bit, and Gray without Mean, cannot be written and are an error. Float32 is not
+// Mirror and Wrap8Bit, Gray without Mean, and ReduceLabels of another class than
+// SegformerImageProcessor cannot be written and are an error. Float32 is not
 // written: transformers always computes in float32.
 func (c ProcessorConfig) MarshalJSON() ([]byte, error) {
 	o := c.ProcessorOptions
 	if o.Mirror || o.Wrap8Bit || o.Gray && len(o.Mean) != 1 {
 		return nil, fmt.Errorf("vision: %s has no place for Mirror, Wrap8Bit, and Gray without one Mean", ProcessorConfigName)
+	}
+	if o.ReduceLabels && c.Type != segformer+imageProcessor {
+		return nil, fmt.Errorf("vision: %s of a %s has no place for ReduceLabels; a %s has", ProcessorConfigName, c.Type,
+			segformer+imageProcessor)
 	}
 	edge, cropPct, ok := c.shortestEdge()
 	if !ok && c.Type == convNext+imageProcessor {
@@ -274,6 +292,12 @@ func (c ProcessorConfig) MarshalJSON() ([]byte, error) {
 		}
 		if o.ShortestEdge > 0 {
 			f.DoCenterCrop = nil // resizing includes it
+		}
+	}
+	if c.Type == segformer+imageProcessor {
+		f.DoReduceLabels = &o.ReduceLabels
+		if is(f.DoCenterCrop) {
+			return nil, errSegformerCrops
 		}
 	}
 	if is(f.DoCenterCrop) {

@@ -252,25 +252,28 @@ func (s *resizeScratch) vertical(dst, src *Image, first int) {
 	}
 }
 
-// resizeNearest is ImagingScaleAffine of Pillow's Geometry.c, which accumulates the step instead of
-// multiplying it.
+// resizeNearest is ImagingScaleAffine of Pillow's Geometry.c.
 func resizeNearest(dst, src *Image) {
-	step := float64(src.Width) / float64(dst.Width)
-	columns := make([]int, dst.Width)
-	at := step * 0.5
-	for x := range columns {
-		columns[x] = min(int(at), src.Width-1) * src.Channels
-		at += step
-	}
-	step = float64(src.Height) / float64(dst.Height)
-	at = step * 0.5
-	for y := range dst.Height {
-		in, out := src.Row(min(int(at), src.Height-1)), dst.Row(y)
-		for x, c := range columns {
+	columns := nearest(src.Width, dst.Width)
+	for y, from := range nearest(src.Height, dst.Height) {
+		in, out := src.Row(from), dst.Row(y)
+		for x, column := range columns {
 			for k := range src.Channels {
-				out[x*src.Channels+k] = in[c+k]
+				out[x*src.Channels+k] = in[column*src.Channels+k]
 			}
 		}
+	}
+}
+
+// nearest returns which of in positions each of out positions is taken from. Like Pillow, it
+// accumulates the step instead of multiplying it.
+func nearest(in, out int) []int {
+	positions := make([]int, out)
+	step := float64(in) / float64(out)
+	at := step * 0.5
+	for i := range positions {
+		positions[i] = min(int(at), in-1)
 		at += step
 	}
+	return positions
 }

@@ -12,6 +12,8 @@
 // folder holds more than the classes, name the classes:
 //
 //	set, err := folder.Texts("aclImdb/train", "neg", "pos") // without the folder unsup
+//
+// [Masks] pairs the images of a folder with the label maps of another, for semantic segmentation.
 package folder
 
 import (

@@ -3,8 +3,8 @@
 // and bit by bit: AutoModelForSequenceClassification, AutoModelForTokenClassification,
 // AutoModelForQuestionAnswering, AutoModelForMultipleChoice, AutoModelForMaskedLM,
 // AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoModelForImageClassification,
-// AutoModelForZeroShotImageClassification, AutoModelForSpeechSeq2Seq, AutoModelForCTC,
-// AutoModelForAudioClassification and, for TrOCR,
+// AutoModelForSemanticSegmentation, AutoModelForZeroShotImageClassification,
+// AutoModelForSpeechSeq2Seq, AutoModelForCTC, AutoModelForAudioClassification and, for TrOCR,
 // AutoModelForImageTextToText.
 //
 //	ner, err := auto.TokenClassification(ctx, "dslim/bert-base-NER", auto.Options{}) // a folder or a name on the Hub
@@ -19,7 +19,8 @@
 //     only as a language model, granite;
 //   - text to text ([Seq2SeqLM]): t5, mt5, bart, mbart and marian;
 //   - images ([ImageClassification]): vit, deit, dinov2, dinov2_with_registers, resnet, convnext,
-//     convnextv2 and clip;
+//     convnextv2, clip and segformer;
+//   - pixels of images ([SemanticSegmentation]): segformer;
 //   - images and texts ([ZeroShotImageClassification]): clip;
 //   - text in images ([ImageToText]): vision-encoder-decoder of a vit or deit and a trocr;
 //   - speech ([SpeechToText]): whisper;
@@ -40,6 +41,7 @@
 // [Encoder] is AutoModel, an encoder without a head; package sentence uses it to make embeddings of
 // texts. [CrossEncoder] loads the classifiers of package crossencoder, which scores pairs of texts.
 //
-// The tasks are those of packages classify, tokenclass, question, maskedlm, causallm, seq2seq, ctc,
-// dpo, reward and contrastive. Their NewTask takes a model of this package and has more options.
+// The tasks are those of packages classify, tokenclass, segment, question, maskedlm, causallm,
+// seq2seq, ctc, dpo, reward and contrastive. Their NewTask takes a model of this package and has
+// more options.
 package auto

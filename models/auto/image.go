@@ -46,19 +46,27 @@ var errOnlyTextsQuantized = errors.New(
 // NewImageClassification makes a model with random weights, in training mode: from_config. The
 // processor is saved with the model. It may be nil if the program has prepared pixels.
 func NewImageClassification(c Config, processor *vision.Processor) (*ImageClassifier, error) {
-	p, err := c.Blueprint()
-	if err == nil && ofPictures[p.ModelType] == nil {
-		err = fmt.Errorf("a %s is not for %s", p.Class, imageClassification.class)
+	m, err := newOfPictures(c, imageClassification, ofPictures, processor)
+	if err != nil {
+		return nil, err
 	}
-	var m *Model
+	return &ImageClassifier{m}, nil
+}
+
+// newOfPictures makes a model of the known ones with random weights.
+func newOfPictures(c Config, t task, known blueprints, processor *vision.Processor) (m *Model, err error) {
+	p, err := c.Blueprint()
+	if err == nil && known[p.ModelType] == nil {
+		err = fmt.Errorf("a %s is not for %s", p.Class, t.class)
+	}
 	if err == nil {
-		err = torch.Try(func() { m = newModel(p, imageClassification, transformer.Builder{}) })
+		err = torch.Try(func() { m = newModel(p, t, transformer.Builder{}) })
 	}
 	if err != nil {
 		return nil, fmt.Errorf("auto: %w", err)
 	}
 	m.ImageProcessor, m.processor.Type = processor, m.blueprint.ImageProcessor
-	return &ImageClassifier{m}, nil
+	return m, nil
 }
 
 // imageHead classifies an image by the vector that stands for it, [B, hidden].
@@ -86,7 +94,8 @@ func (m *ImageClassifier) ImageLimits() classify.ImageLimits { return m.blueprin
 // InterpolatePosEncoding makes the model take images of any size; those of a batch must have the
 // same size. The positions of patches are interpolated between those that the model knows:
 // interpolate_pos_encoding of transformers. It is an error for models whose patches are not square
-// or do not form a square, and for convolutional models, which take images of any size anyway.
+// or do not form a square, and for convolutional models and SegFormer, which take images of any
+// size anyway.
 func (m *ImageClassifier) InterpolatePosEncoding(on bool) error { return m.interpolatePosEncoding(on) }
 
 func (m *Model) interpolatePosEncoding(on bool) error {

@@ -33,6 +33,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/models/resnet"
 	"github.com/gotrainer/gotrainer/models/roberta"
+	"github.com/gotrainer/gotrainer/models/segformer"
 	"github.com/gotrainer/gotrainer/models/t5"
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/models/trocr"
@@ -122,6 +123,8 @@ var (
 	questionAnswering   = task{class: "ForQuestionAnswering", peft: "QUESTION_ANS", head: newAnswerHead,
 		padding: -10000}
 	imageClassification = task{class: "ForImageClassification", head: newImageHead, images: true}
+	// semanticSegmentation classifies each pixel, by the feature maps of the image.
+	semanticSegmentation = task{class: "ForSemanticSegmentation", head: newMapsHead, images: true}
 
 	zeroShotImages = task{class: "Model", head: newNoHead, alone: true, images: true, texts: true}
 
@@ -172,9 +175,10 @@ var (
 	ofPictures = blueprints{
 		"vit": vit.Blueprint, "deit": vit.Blueprint, "resnet": resnet.Blueprint, "convnext": convnext.Blueprint,
 		"convnextv2": convnext.Blueprint, "clip": clip.Blueprint, "dinov2": dinov2.Blueprint,
-		"dinov2_with_registers": dinov2.Blueprint,
+		"dinov2_with_registers": dinov2.Blueprint, "segformer": segformer.Blueprint,
 	}
-	duals = blueprints{"clip": clip.Blueprint} // an encoder of texts and one of images
+	segmenters = blueprints{"segformer": segformer.Blueprint} // of pictures
+	duals      = blueprints{"clip": clip.Blueprint}           // an encoder of texts and one of images
 )
 
 // load reads a model, or a model with an adapter, from a folder, or from the Hub if there is no
@@ -265,7 +269,7 @@ func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Bluepr
 		h.ProblemType = ""
 	case questionAnswering.class:
 		h = classify.Head{NumLabels: 2}
-	case tokenClassification.class:
+	case tokenClassification.class, semanticSegmentation.class:
 		h.ProblemType = "" // the setting is for classifiers of texts
 	}
 	if tok := o.CTCTokenizer; tok != nil {
@@ -289,6 +293,8 @@ func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Bluepr
 		known = decoders
 	case t.images && t.texts:
 		known = duals
+	case t.class == semanticSegmentation.class:
+		known = segmenters
 	case t.images:
 		known = ofPictures
 	}
@@ -299,16 +305,23 @@ func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Bluepr
 	if err == nil && t.class == tokenClassification.class && p.Head.NumLabels < 2 {
 		err = fmt.Errorf("there is one label; token classification needs at least two")
 	}
-	classifies := t.images || t.sound || t.ofTexts && t.class != multipleChoice.class
+	classifies := t.images && t.class != semanticSegmentation.class || t.sound ||
+		t.ofTexts && t.class != multipleChoice.class
 	if given := string(d["problem_type"]); !classifies && (given == "" || given == "null") {
-		document := p.Document
-		p.Document = func(architecture string) (pretrained.Document, error) {
-			d, err := document(architecture)
-			delete(d, "problem_type") // only classifiers of texts or images have it
-			return d, err
-		}
+		p.Document = withoutProblemType(p.Document)
 	}
 	return p, err
+}
+
+// withoutProblemType leaves out of a config.json what only classifiers of texts, images or sound
+// have.
+func withoutProblemType(document func(architecture string) (pretrained.Document, error)) func(string) (
+	pretrained.Document, error) {
+	return func(architecture string) (pretrained.Document, error) {
+		d, err := document(architecture)
+		delete(d, "problem_type")
+		return d, err
+	}
 }
 
 // plan returns the blueprint of the model that a config.json describes, if it is one of the known

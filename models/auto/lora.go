@@ -29,8 +29,8 @@ var (
 
 // loraTargets are the layers that get updates by default: peft's defaults. For the types that peft
 // has no default for (DistilBERT, MPNet, ModernBERT, Phi-3, SmolLM3, OLMo 2, Granite, Qwen's MoE,
-// mBART, Marian, ViT, DeiT, DINOv2, CLIP, TrOCR and Whisper), they are the corresponding layers, and
-// for ConvNeXt its linear ones.
+// mBART, Marian, ViT, DeiT, DINOv2, CLIP, SegFormer, TrOCR and Whisper), they are the corresponding
+// layers, and for ConvNeXt its linear ones.
 var loraTargets = map[string][]string{
 	"bert": {"query", "value"}, "roberta": {"query", "value"}, "xlm-roberta": {"query", "value"},
 	"electra": {"query", "value"}, "distilbert": {"q_lin", "v_lin"}, "mpnet": {"attn.q", "attn.v"},
@@ -47,14 +47,15 @@ var loraTargets = map[string][]string{
 	"whisper":  {"q_proj", "v_proj"},
 	"convnext": {"pwconv1", "pwconv2"}, "convnextv2": {"pwconv1", "pwconv2"}, "clip": {"q_proj", "v_proj"},
 	"dinov2": {"query", "value"}, "dinov2_with_registers": {"query", "value"},
+	"segformer": {"q_proj", "v_proj"},
 }
 
 // AddLoRA gives the model an adapter, which is then trained and saved instead of the model itself:
 // get_peft_model. TargetModules defaults to peft's choice for the type of model, most often query
 // and value. Heads are trained whole and saved with the adapter: the head of a classifier of texts,
-// tokens or images, the layer that finds answers, and whatever else was drawn because the files lack
-// it. Modules have the names of transformers: [Model.AdapterName]. Call AddLoRA before Task and
-// engine.New.
+// tokens, images or pixels, the layer that finds answers, and whatever else was drawn because the
+// files lack it. Modules have the names of transformers: [Model.AdapterName]. Call AddLoRA before
+// Task and engine.New.
 func (m *Model) AddLoRA(c lora.Config) error {
 	if m.blueprint.ModelType == "resnet" {
 		return errors.New("auto: AddLoRA: a ResNet has no linear layer besides its head; convolutions take no updates")
@@ -123,8 +124,9 @@ func (m *Model) newModules() (names []string) {
 }
 
 // AdapterName returns the name that a module or tensor has in files of adapters and in lora.Config:
-// the one that transformers 5 has in memory. For ViT and DeiT it differs from the name in files of
-// weights: q_proj, k_proj, v_proj, o_proj, fc1 and fc2 are query, key, value and dense there.
+// the one that transformers 5 has in memory. For ViT, DeiT and SegFormer it differs from the name
+// in files of weights: q_proj, k_proj, v_proj, o_proj, fc1 and fc2 are query, key, value and dense
+// there.
 func (m *Model) AdapterName(own string) string {
 	if m.blueprint.InMemory == nil {
 		return own

@@ -37,6 +37,10 @@ type Blueprint struct {
 	// ImageProcessor is the image processor of a model of pictures whose files name none:
 	// ViTImageProcessor.
 	ImageProcessor string
+	// MapsHead builds the head for semantic segmentation of a model of pictures, and IgnoreIndex is
+	// the label of pixels that its loss leaves out; nil: the model has no such head.
+	MapsHead    func(b Builder) MapsHead
+	IgnoreIndex int64
 
 	LanguageModel string // of a decoder: transformers' class with a head, GPT2LMHeadModel
 	// Pair says that it is an encoder with a decoder. A generated second text starts with
@@ -134,7 +138,9 @@ type Backbone struct {
 	// belong to models of pictures and are nil in others; in models of pictures, Forward is nil.
 	ForwardImages          func(pixels torch.Tensor) torch.Tensor
 	InterpolatePosEncoding func(on bool) error
-	Dual                   *Dual // nil unless it compares texts with images
+	// FeatureMaps maps pixels to the maps that a [MapsHead] takes; nil: the model has no such head.
+	FeatureMaps func(pixels torch.Tensor) []torch.Tensor
+	Dual        *Dual // nil unless it compares texts with images
 
 	// Hear maps the samples of sound, [B, samples], of which each row has its own number, to hidden
 	// states; nil lengths mean that all are sound. MaskGenerator is that of the masks that it draws in

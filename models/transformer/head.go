@@ -19,6 +19,13 @@ type HearingHead interface {
 	ForwardHeard(h Heard) torch.Tensor
 }
 
+// MapsHead is a head that takes the feature maps of an image, as those of semantic segmentation do.
+type MapsHead interface {
+	// ForwardMaps maps the feature maps of [Backbone], [B, hidden, rows, columns], to logits, [B,
+	// labels, rows, columns].
+	ForwardMaps(maps []torch.Tensor) torch.Tensor
+}
+
 // RootParams is a [Head] with parameters that no module of the model contains.
 type RootParams interface {
 	// RootParams returns a struct with these parameters; nil: there are none.

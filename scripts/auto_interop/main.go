@@ -66,6 +66,11 @@ func forward(head string, m *auto.Model, in string) (func() torch.Tensor, error)
 		s, err := c.EncodeFile(filepath.Join(in, "picture.png"), 0)
 		return func() torch.Tensor { return c.Forward(torch.From(s.Pixels, append([]int64{1}, s.Shape...)...)) }, err
 	}
+	if head == "SemanticSegmentation" {
+		c := &auto.SemanticSegmenter{Model: m}
+		s, err := c.EncodeFile(filepath.Join(in, "picture.png"), "")
+		return func() torch.Tensor { return c.Forward(torch.From(s.Pixels, append([]int64{1}, s.Shape...)...)) }, err
+	}
 	inputs, err := pretrained.OpenFile(filepath.Join(in, "inputs.safetensors"))
 	if err != nil {
 		return nil, err
@@ -169,6 +174,12 @@ func load(head, dir string) (*auto.Model, error) {
 		return m.Model, nil
 	case "ImageClassification":
 		m, err := auto.ImageClassification(ctx, dir, auto.Options{})
+		if err != nil {
+			return nil, err
+		}
+		return m.Model, nil
+	case "SemanticSegmentation":
+		m, err := auto.SemanticSegmentation(ctx, dir, auto.Options{})
 		if err != nil {
 			return nil, err
 		}

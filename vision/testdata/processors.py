@@ -1,8 +1,8 @@
 """Asks transformers' image processors for Pillow and numpy what numbers they make of pictures: python processors.py
 writes processors.json beside it.
 
-Needs transformers 5.17.0 and Pillow 13.0.0. With torchvision 0.26.0 on the path (python processors.py compare) it
-prints instead how far the processors for torchvision are from them.
+Needs transformers 5.17.0, Pillow 13.0.0, and torchvision 0.26.0, which SegformerImageProcessorPil asks for. With
+"compare" (python processors.py compare) it prints instead how far the processors for torchvision are from them.
 """
 
 import hashlib
@@ -12,12 +12,14 @@ import sys
 import tempfile
 
 import numpy as np
+import torchvision  # noqa: F401: says what is missing
 import transformers
 from PIL import Image
 from transformers.models.bit.image_processing_pil_bit import BitImageProcessorPil
 from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 from transformers.models.convnext.image_processing_pil_convnext import ConvNextImageProcessorPil
 from transformers.models.deit.image_processing_pil_deit import DeiTImageProcessorPil
+from transformers.models.segformer.image_processing_pil_segformer import SegformerImageProcessorPil
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
 CLASSES = {
@@ -26,6 +28,7 @@ CLASSES = {
     "CLIP": CLIPImageProcessorPil,
     "Bit": BitImageProcessorPil,
     "ConvNext": ConvNextImageProcessorPil,
+    "Segformer": SegformerImageProcessorPil,
 }
 here = pathlib.Path(__file__).resolve().parent
 RGB = ["rgb.png", "jpeg420.jpg", "lossy.webp", "rgb.bmp"]
@@ -160,6 +163,19 @@ CASES = [
     ),
     (
         {"image_processor_type": "ConvNextImageProcessor", "do_resize": False, "do_center_crop": True, "crop_size": 33},
+        RGB,
+    ),
+    ({"image_processor_type": "SegformerImageProcessor", "do_reduce_labels": True}, RGB),
+    (
+        {
+            "feature_extractor_type": "SegformerFeatureExtractor",
+            "do_normalize": True,
+            "do_resize": True,
+            "image_mean": [0.485, 0.456, 0.406],
+            "image_std": [0.229, 0.224, 0.225],
+            "resample": 2,
+            "size": 40,
+        },
         RGB,
     ),
 ]

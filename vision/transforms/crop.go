@@ -3,8 +3,6 @@ package transforms
 import (
 	"fmt"
 	"math"
-
-	"github.com/gotrainer/gotrainer/vision"
 )
 
 // square returns the height and width given by Size, or by Height and Width instead.
@@ -36,25 +34,29 @@ func (c CenterCrop) Apply(p *Picture, _ Generator) error {
 	if err != nil {
 		return err
 	}
-	im := p.Image
-	if height > im.Height || width > im.Width {
-		dy, dx := max(height-im.Height, 0), max(width-im.Width, 0)
-		if im, err = im.Pad(dx/2, dy/2, (dx+1)/2, (dy+1)/2, 0); err != nil {
-			return err
-		}
+	dy, dx := max(height-p.Image.Height, 0), max(width-p.Image.Width, 0)
+	if err := p.pad(dx/2, dy/2, (dx+1)/2, (dy+1)/2); err != nil {
+		return err
 	}
-	top := int(math.RoundToEven(float64(im.Height-height) / 2))
-	left := int(math.RoundToEven(float64(im.Width-width) / 2))
-	p.Image, err = cut(im, top, left, height, width)
-	return err
+	top := int(math.RoundToEven(float64(p.Image.Height-height) / 2))
+	left := int(math.RoundToEven(float64(p.Image.Width-width) / 2))
+	return p.cut(top, left, height, width)
 }
 
-// cut returns the part of im of that size that begins at top and left.
-func cut(im *vision.Image, top, left, height, width int) (*vision.Image, error) {
-	if top == 0 && left == 0 && height == im.Height && width == im.Width {
-		return im, nil
+// cut leaves the part of that size that begins at top and left.
+func (p *Picture) cut(top, left, height, width int) error {
+	return p.pad(-left, -top, left+width-p.Image.Width, top+height-p.Image.Height)
+}
+
+// pad adds columns and rows, or removes them.
+func (p *Picture) pad(left, top, right, bottom int) (err error) {
+	if left == 0 && top == 0 && right == 0 && bottom == 0 {
+		return nil
 	}
-	return im.Pad(-left, -top, left+width-im.Width, top+height-im.Height, 0)
+	if p.Image, err = p.Image.Pad(left, top, right, bottom, 0); err == nil && p.Labels != nil {
+		p.Labels, err = p.Labels.Pad(left, top, right, bottom, p.FillLabel)
+	}
+	return err
 }
 
 // RandomResizedCrop cuts out a part of random size, aspect ratio and position, and resizes it:
@@ -83,12 +85,10 @@ func (c RandomResizedCrop) Apply(p *Picture, g Generator) error {
 	if err != nil {
 		return err
 	}
-	im, err := cut(p.Image, box.Top, box.Left, box.Height, box.Width)
-	if err != nil {
+	if err := p.cut(box.Top, box.Left, box.Height, box.Width); err != nil {
 		return err
 	}
-	p.Image, err = resized(im, height, width, c.Interpolation)
-	return err
+	return p.resize(height, width, c.Interpolation)
 }
 
 // Crop is a part of an image, in pixels.

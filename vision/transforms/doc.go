@@ -13,6 +13,9 @@
 // The pixels are those of torchvision 0.26 for Pillow images, bit for bit. The exception is a JPEG
 // that is not baseline; its decoded values may be off by 3 levels: see package vision.
 //
+// [Compose.RunLabeled] changes an image and the classes of its pixels together, for semantic
+// segmentation.
+//
 // # Random numbers
 //
 // Random transforms take their numbers from a [Generator], in torchvision's order and with

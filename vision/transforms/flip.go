@@ -13,6 +13,10 @@ func (f RandomHorizontalFlip) Apply(p *Picture, g Generator) error {
 	if flip {
 		p.Image = p.Image.Clone()
 		p.Image.Mirror()
+		if p.Labels != nil {
+			p.Labels = p.Labels.Clone()
+			p.Labels.Mirror()
+		}
 	}
 	return err
 }
@@ -28,6 +32,10 @@ func (f RandomVerticalFlip) Apply(p *Picture, g Generator) error {
 	if flip {
 		p.Image = p.Image.Clone()
 		p.Image.Flip()
+		if p.Labels != nil {
+			p.Labels = p.Labels.Clone()
+			p.Labels.Flip()
+		}
 	}
 	return err
 }

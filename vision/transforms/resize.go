@@ -31,16 +31,16 @@ func (i Interpolation) filter() (vision.Filter, error) {
 	return 0, fmt.Errorf("the interpolation is %q; want bilinear, nearest, bicubic, box, hamming or lanczos", i)
 }
 
-// resized returns im at another size; im itself if it already has that size.
-func resized(im *vision.Image, height, width int, i Interpolation) (*vision.Image, error) {
+// resize changes the size, unless it is that already.
+func (p *Picture) resize(height, width int, i Interpolation) error {
 	f, err := i.filter()
-	if err != nil {
-		return nil, err
+	if err != nil || height == p.Image.Height && width == p.Image.Width {
+		return err
 	}
-	if height == im.Height && width == im.Width {
-		return im, nil
+	if p.Image, err = p.Image.Resized(width, height, f); err == nil && p.Labels != nil {
+		p.Labels, err = p.Labels.Resized(width, height)
 	}
-	return im.Resized(width, height, f)
+	return err
 }
 
 // Resize resizes images: torchvision.transforms.Resize.
@@ -70,9 +70,7 @@ func (r Resize) Apply(p *Picture, _ Generator) error {
 	if height < 1 || width < 1 {
 		return fmt.Errorf("a %v image would be %dx%d: want a larger Size or MaxSize", p.Image, width, height)
 	}
-	im, err := resized(p.Image, height, width, r.Interpolation)
-	p.Image = im
-	return err
+	return p.resize(height, width, r.Interpolation)
 }
 
 // shape returns the new size of an image whose shorter side becomes Size.

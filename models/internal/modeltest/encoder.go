@@ -23,6 +23,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/models/maskedlm"
 	"github.com/gotrainer/gotrainer/models/question"
+	"github.com/gotrainer/gotrainer/models/segment"
 	"github.com/gotrainer/gotrainer/models/tokenclass"
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/nn"
@@ -132,6 +133,9 @@ func (e *Encoder) Load(dir string, o auto.Options) (*auto.Model, error) {
 	case imageClassification:
 		m, err := auto.ImageClassification(ctx, dir, o)
 		return modelOf(err, func() *auto.Model { return m.Model })
+	case semanticSegmentation:
+		m, err := auto.SemanticSegmentation(ctx, dir, o)
+		return modelOf(err, func() *auto.Model { return m.Model })
 	}
 	m, err := auto.MaskedLM(ctx, dir, o)
 	return modelOf(err, func() *auto.Model { return m.Model })
@@ -210,7 +214,7 @@ func (e *Encoder) pass(t *testing.T, c EncoderCase, file *golden.File) {
 	m := e.Fresh(t, o)
 	m.SetGradientCheckpointing(c.Checkpointing)
 	forward := e.forwardImages(t, m, file, c.Length)
-	if e.Head != imageClassification {
+	if !e.ofPictures() {
 		forward = e.forward(t, m, EncoderRows(file, e.Typed)[:4], c.Length)
 	}
 	key := e.Name + ", " + c.Name
@@ -232,7 +236,7 @@ func (e *Encoder) pass(t *testing.T, c EncoderCase, file *golden.File) {
 	golden.RecordedIn(t, "loss", loss.Detach(), file.Tensor(key+".loss"), computed)
 	tolerance := map[torch.DType]float64{torch.Float32: 1e-3, torch.BFloat16: 5e-2}[computed]
 	if c.Buffers != nil {
-		tolerance = max(tolerance, normalizing)
+		tolerance = max(tolerance, Normalizing)
 	}
 	for i, p := range nn.Params(m) {
 		require.Equal(t, c.Grads[i] != "", p.Tensor.Grad().Defined(), "whether %s has a gradient", p.Name)
@@ -298,7 +302,7 @@ func (e *Encoder) forward(t *testing.T, m *auto.Model, rows []EncoderRow, length
 func (e *Encoder) forwardImages(t *testing.T, m *auto.Model, file *golden.File, length int) func() (l,
 	loss torch.Tensor) {
 	t.Helper()
-	if e.Head != imageClassification {
+	if !e.ofPictures() {
 		return nil
 	}
 	c := &auto.ImageClassifier{Model: m}
@@ -309,12 +313,25 @@ func (e *Encoder) forwardImages(t *testing.T, m *auto.Model, file *golden.File, 
 		}
 		size.Height, size.Width = int64(length), int64(length)
 	}
+	if e.Head == semanticSegmentation {
+		task := (&auto.SemanticSegmenter{Model: m}).Task()
+		return logitsAndLoss(task, must(task.Collate(EncoderMaps(file, size, m.Head().NumLabels)[:4])))
+	}
 	task := c.Task()
-	b := must(task.Collate(EncoderImages(file, size)[:4]))
+	return logitsAndLoss(task, must(task.Collate(EncoderImages(file, size)[:4])))
+}
+
+// logitsAndLoss returns a function that computes the logits and the loss of a batch.
+func logitsAndLoss[B any](task engine.Predictor[B], b B) func() (l, loss torch.Tensor) {
 	return func() (l, loss torch.Tensor) {
 		o := task.Predict(engine.ForwardPass{}, b)
 		return o.Logits[0], task.LossOf(engine.ForwardPass{}, o).Value
 	}
+}
+
+// ofPictures reports whether the model takes images.
+func (e *Encoder) ofPictures() bool {
+	return e.Head == imageClassification || e.Head == semanticSegmentation
 }
 
 // imageSize returns the size of the recorded images.
@@ -366,13 +383,16 @@ func (e *Encoder) run(t *testing.T, file *golden.File) {
 	m := e.Fresh(t, auto.Options{})
 	require.Len(t, e.Losses, 20)
 	var rows []EncoderRow
-	if e.Head != imageClassification {
+	if !e.ofPictures() {
 		rows = EncoderRows(file, e.Typed)
 	}
 	switch e.Head {
 	case imageClassification:
 		c := &auto.ImageClassifier{Model: m}
 		repeat(t, e, c.Task(), EncoderImages(file, e.imageSize(c)))
+	case semanticSegmentation:
+		size := e.imageSize(&auto.ImageClassifier{Model: m})
+		repeat(t, e, (&auto.SemanticSegmenter{Model: m}).Task(), EncoderMaps(file, size, m.Head().NumLabels))
 	case "SequenceClassification":
 		repeat(t, e, must(classify.NewTask(m, classify.TaskOptions{})), RowsAs(rows, EncoderRow.Sequence))
 	case "TokenClassification":
@@ -394,9 +414,9 @@ func repeat[S, B any](t *testing.T, e *Encoder, task engine.Task[S, B], samples 
 	t.Helper()
 	share := 1e-3
 	if e.FinalBuffers != nil {
-		share = normalizing
+		share = Normalizing
 	}
-	trainWithin(t, share, task, samples, 1, e.Losses, e.GradNorms)
+	TrainWithin(t, share, task, samples, 1, e.Losses, e.GradNorms)
 }
 
 // EncoderImages returns the 48 images of the given size in a golden file, normalized for its
@@ -412,11 +432,26 @@ func EncoderImages(file *golden.File, size classify.ImageLimits) (samples []clas
 	return samples
 }
 
-const imageClassification = "ImageClassification"
+// EncoderMaps returns the images with their label maps for that many classes.
+func EncoderMaps(file *golden.File, size classify.ImageLimits, classes int64) (samples []segment.Sample) {
+	raw := file.Tensor(fmt.Sprintf("maps.%d.%dx%d", classes, size.Height, size.Width))
+	labels := torch.Values[int64](raw.ToDType(torch.Int64))
+	each := len(labels) / int(raw.Size(0))
+	for i, s := range EncoderImages(file, size) {
+		samples = append(samples, segment.Sample{Image: inputs.Image{Pixels: s.Pixels, Shape: s.Shape},
+			Labels: labels[i*each:][:each]})
+	}
+	return samples
+}
 
-// normalizing is the relative tolerance on other machines for models with batch normalization, which
-// amplifies differences.
-const normalizing = 2e-2
+const (
+	imageClassification  = "ImageClassification"
+	semanticSegmentation = "SemanticSegmentation"
+)
+
+// Normalizing is the relative tolerance on other machines for models with batch normalization,
+// which amplifies differences.
+const Normalizing = 2e-2
 
 // EncoderRow is a text with the labels for all heads.
 type EncoderRow struct {

@@ -45,7 +45,9 @@ LABELS = {
     "QuestionAnswering": 2,
     "MaskedLM": 2,
     "ImageClassification": 3,
+    "SemanticSegmentation": 4,  # the last is in no map
 }
+OF_PICTURES = ("ImageClassification", "SemanticSegmentation")
 NAMES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 tok = PreTrainedTokenizerFast(
     tokenizer_object=Tokenizer(
@@ -158,8 +160,25 @@ def collator(head, masking=True):
     return DataCollatorWithPadding(tok)
 
 
-# The names of ViT's and DeiT's weights in files, which transformers 5 changes in memory.
+# The names of weights in files, which transformers 5 changes in memory.
 NAMES_IN_FILES = {
+    "Segformer": {
+        r"\.stages\.(\d+)\.patch_embeddings": r".encoder.patch_embeddings.\1",
+        r"\.stages\.(\d+)\.blocks": r".encoder.block.\1",
+        r"\.stages\.(\d+)\.layer_norm": r".encoder.layer_norm.\1",
+        r"attention\.q_proj": "attention.self.query",
+        r"attention\.k_proj": "attention.self.key",
+        r"attention\.v_proj": "attention.self.value",
+        r"attention\.o_proj": "attention.output.dense",
+        r"attention\.sequence_reduction\.sequence_reduction": "attention.self.sr",
+        r"attention\.sequence_reduction\.layer_norm": "attention.self.layer_norm",
+        r"mlp\.fc": "mlp.dense",
+        "layernorm_before": "layer_norm_1",
+        "layernorm_after": "layer_norm_2",
+        "linear_projections": "linear_c",
+    }
+}
+NAMES_IN_FILES["ViT"] = NAMES_IN_FILES["DeiT"] = {
     r"\.layers\.(\d+)\.": r".encoder.layer.\1.",
     r"attention\.q_proj": "attention.attention.query",
     r"attention\.k_proj": "attention.attention.key",
@@ -171,9 +190,8 @@ NAMES_IN_FILES = {
 
 
 def in_files(name, kind):
-    if kind in ("ViT", "DeiT"):
-        for pattern, to in NAMES_IN_FILES.items():
-            name = re.sub(pattern, to, name)
+    for pattern, to in NAMES_IN_FILES.get(kind, {}).items():
+        name = re.sub(pattern, to, name)
     return name
 
 
@@ -190,27 +208,46 @@ def pictures(channels, height, width):
     return [dict(pixel_values=p.float() / 128 - 1, labels=int(label)) for p, label in zip(raw, labels)]
 
 
+def mapped(channels, height, width, classes):
+    """The pictures with a map of classes instead of a label: in each third of the rows another one, and 255 for a
+    tenth of the pixels. With one class there are 0 and 1.
+    """
+    made = pictures(channels, height, width)
+    g = torch.Generator().manual_seed(3)
+    maps = torch.stack([(torch.arange(height) * 3 // height + m["labels"]) % 3 for m in made])
+    maps = (maps % max(2, classes))[:, :, None].repeat(1, 1, width)
+    maps[torch.rand(maps.shape, generator=g) < 0.1] = 255
+    tensors[f"maps.{classes}.{height}x{width}"] = maps.to(torch.uint8)
+    return [m | dict(labels=labels) for m, labels in zip(made, maps)]
+
+
 def write(path, prefix, list_):
     """Writes path.safetensors and path.json. prefix is what the classes begin with. Each of list_ is a name, settings,
     the heads, the cases by name, whether there is a run of Trainer and a head on a saved encoder, and what its
     classes begin with instead of prefix
     """
     out = []
-    if "ImageClassification" in list_[0][2]:
+    if list_[0][2][0] in OF_PICTURES:
         tensors.clear()
     for label, settings, heads, cases, whole, *own in list_:
         kind = own[0] if own else prefix
         typed = settings.get("type_vocab_size", 0) > 0
         for head in heads:
             cls = getattr(transformers, f"{kind}For{head}")
-            seen = head == "ImageClassification"
+            seen = head in OF_PICTURES
             sides = settings.get("image_size", 24)  # ResNet has no image_size
             size = [settings.get("num_channels", 3), *(sides if isinstance(sides, list) else [sides, sides])]
+            known = {k: v for k, v in settings.items() if k != "image_size" or kind != "Segformer"}  # which has none
+
+            def samples(*size):
+                if head == "SemanticSegmentation":
+                    return mapped(*size, settings.get("num_labels", LABELS[head]))
+                return pictures(*size)
 
             def make(attention=None, dtype=torch.float32):
                 torch.manual_seed(42)
                 config = getattr(transformers, kind + "Config")(
-                    **({} if seen else dict(vocab_size=VOCAB)), num_labels=LABELS[head], **settings
+                    **dict({} if seen else dict(vocab_size=VOCAB), num_labels=LABELS[head]) | known
                 )
                 return cls._from_config(config, attn_implementation=attention, dtype=dtype)
 
@@ -225,7 +262,7 @@ def write(path, prefix, list_):
                 initial=hashes(model),
                 cases=[],
             )
-            if seen and "image_size" not in settings:
+            if seen and "image_size" not in known:
                 entry["size"] = size
             with tempfile.TemporaryDirectory() as folder:
                 model.save_pretrained(folder)
@@ -241,7 +278,7 @@ def write(path, prefix, list_):
                     model.gradient_checkpointing_enable()
                 length = how.get("length", 0)
                 if seen:
-                    batch = default_data_collator(pictures(size[0], *([length, length] if length else size[1:]))[:4])
+                    batch = default_data_collator(samples(size[0], *([length, length] if length else size[1:]))[:4])
                     batch["pixel_values"] = batch["pixel_values"].to(model.dtype)
                     if kind in ("ViT", "DeiT"):
                         batch["interpolate_pos_encoding"] = length > 0
@@ -293,7 +330,10 @@ def write(path, prefix, list_):
                     encoder.save_pretrained(folder)
                     torch.manual_seed(5)
                     entry.update(
-                        fine=hashes(cls.from_pretrained(folder, num_labels=LABELS[head])), fine_generator=state()
+                        fine=hashes(
+                            cls.from_pretrained(folder, num_labels=settings.get("num_labels", LABELS[head]))
+                        ),
+                        fine_generator=state(),
                     )
             if whole:
                 model = make()
@@ -311,7 +351,7 @@ def write(path, prefix, list_):
                 t = Trainer(
                     model=model,
                     args=args,
-                    train_dataset=pictures(*size) if seen else [features(r, head, typed) for r in data],
+                    train_dataset=samples(*size) if seen else [features(r, head, typed) for r in data],
                     data_collator=default_data_collator if seen else collator(head),
                 )
                 t.train()

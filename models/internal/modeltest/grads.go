@@ -35,9 +35,11 @@ func SameGrads(t *testing.T, m any, grads map[string]string, norms map[string]fl
 
 // unnoticedBiases are the ends of the names of such biases as [sameNorm] describes. Unless keys are
 // rotated, their bias adds the same to all products of a query, which softmax ignores. In
-// Wav2Vec2's first convolution it moves a whole channel, which the group norm of each channel moves
-// back.
-var unnoticedBiases = []string{"k_proj.bias", "conv_layers.0.conv.bias"}
+// Wav2Vec2's first convolution and before the batch normalization of SegFormer's decode head it
+// moves a whole channel, which the normalization of each channel moves back.
+var unnoticedBiases = []string{"k_proj.bias", "self.key.bias", "conv_layers.0.conv.bias",
+	"linear_c.0.proj.bias", "linear_c.1.proj.bias", "linear_c.2.proj.bias", "encoder.layer_norm.1.bias",
+	"encoder.layer_norm.2.bias"}
 
 // sameNorm compares the norm of a parameter's gradient, with a relative tolerance of share.
 //

@@ -37,11 +37,11 @@ func TrainIn[S, B any](t *testing.T, d torch.DType, task engine.Task[S, B], samp
 	if d == torch.BFloat16 || d == torch.Float16 {
 		share = 5e-2 // 16-bit floats have two or three digits, and each update rounds to them
 	}
-	return trainWithin(t, share, task, samples, accumulate, losses, norms)
+	return TrainWithin(t, share, task, samples, accumulate, losses, norms)
 }
 
-// trainWithin is [Train] with the given relative tolerance on other machines.
-func trainWithin[S, B any](t *testing.T, share float64, task engine.Task[S, B], samples []S, accumulate int,
+// TrainWithin is [Train] with the given relative tolerance on other machines.
+func TrainWithin[S, B any](t *testing.T, share float64, task engine.Task[S, B], samples []S, accumulate int,
 	losses, norms []string) *trainer.Trainer[S, B] {
 	t.Helper()
 	optimizer, err := optim.ByName("adamw_torch_fused", optim.Arguments{LearningRate: 1e-3})
