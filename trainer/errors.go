@@ -35,6 +35,15 @@ func wrong(field string, value any, want string, args ...any) error {
 	return &OptionError{field, fmt.Sprint(value), fmt.Sprintf(want, args...)}
 }
 
+// refusedOptions is an error about options that [New] or Fit refuses. Package run gives it the exit
+// code of a configuration that is wrong, as it does an [*OptionError].
+type refusedOptions struct{ error }
+
+func (e *refusedOptions) Unwrap() error { return e.error }
+
+// ExitCode is run.Configuration.
+func (*refusedOptions) ExitCode() int { return 2 }
+
 // StepError says at which point of a run the step failed, or the loading of its data.
 type StepError struct {
 	Op         string  // what was being done: "train on micro-batch 2 of 4", "update", "evaluate", "load a batch"

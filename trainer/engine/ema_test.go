@@ -196,7 +196,8 @@ func TestTheAverageIsSavedInTheFormOfFiles(t *testing.T) {
 		model := &byRow{nn.NewLinear(3, 2, nil)}
 		task := engine.TaskFunc(model, func(rows []float32) ([]float32, error) { return rows, nil },
 			func(_ engine.ForwardPass, rows []float32) engine.Loss {
-				return engine.Mean(model.Linear.Forward(torch.From(rows).Unsqueeze(1).Expand(-1, 3)).Sum(torch.DefaultDType), len(rows))
+				y := model.Linear.Forward(torch.From(rows).Unsqueeze(1).Expand(-1, 3))
+				return engine.Mean(y.Sum(torch.DefaultDType), len(rows))
 			})
 		s, err := engine.New(task, engine.Options{EMA: ema, Optimizer: optim.SGD{LR: 0.1}})
 		require.NoError(t, err)

@@ -8,6 +8,7 @@ import (
 	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/dist/ddp"
 	"github.com/gotrainer/gotrainer/internal/torchsave"
+	"github.com/gotrainer/gotrainer/run"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 )
@@ -22,18 +23,8 @@ type parallel interface {
 // JoinGroup gives all processes the weights and buffers of the main one. In the runs that follow,
 // gradients and losses are averaged over the processes.
 func (s *Step[S, B]) JoinGroup(ctx context.Context, g *dist.Group) error {
-	if !s.clipped() {
-		return fmt.Errorf("engine: %T updates each parameter during the backward pass, before its gradient is averaged "+
-			"over %d processes: want another optimizer, or one process", s.options.Optimizer, g.World())
-	}
-	if v, ok := s.task.(GroupValidator); ok {
-		if err := v.ValidateGroup(g.World()); err != nil {
-			return err
-		}
-	}
-	if is[StateOwner](s.task) && s.options.Sharding != 0 {
-		return fmt.Errorf("engine: %T has a state of its own (engine.StateOwner), which sharded checkpoints do not "+
-			"hold, and Options.Sharding is %v; leave it out", s.task, s.options.Sharding)
+	if err := s.validateGroup(g.World()); err != nil {
+		return run.Usage(err) // exit code 2, like that of an option that New refuses
 	}
 	if s.options.Sharding != 0 {
 		return s.share(ctx, g)
@@ -46,6 +37,24 @@ func (s *Step[S, B]) JoinGroup(ctx context.Context, g *dist.Group) error {
 		return fmt.Errorf("engine: %w", err)
 	}
 	s.group, s.parallel = g, parallel
+	return nil
+}
+
+// validateGroup refuses options that do not work with so many processes.
+func (s *Step[S, B]) validateGroup(world int) error {
+	if !s.clipped() {
+		return fmt.Errorf("engine: %T updates each parameter during the backward pass, before its gradient is averaged "+
+			"over %d processes: want another optimizer, or one process", s.options.Optimizer, world)
+	}
+	if v, ok := s.task.(GroupValidator); ok {
+		if err := v.ValidateGroup(world); err != nil {
+			return err
+		}
+	}
+	if is[StateOwner](s.task) && s.options.Sharding != 0 {
+		return fmt.Errorf("engine: %T has a state of its own (engine.StateOwner), which sharded checkpoints do not "+
+			"hold, and Options.Sharding is %v; leave it out", s.task, s.options.Sharding)
+	}
 	return nil
 }
 
