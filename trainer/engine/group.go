@@ -55,7 +55,7 @@ func (s *Step[S, B]) validateGroup(world int) error {
 		return fmt.Errorf("engine: %T has a state of its own (engine.StateOwner), which sharded checkpoints do not "+
 			"hold, and Options.Sharding is %v; leave it out", s.task, s.options.Sharding)
 	}
-	return nil
+	return s.validateLayerdrop(world)
 }
 
 // distributed returns Options.Distributed. Its default is that of transformers' Trainer: unused
