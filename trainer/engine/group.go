@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/dist/ddp"
+	"github.com/gotrainer/gotrainer/dist/shard"
 	"github.com/gotrainer/gotrainer/internal/torchsave"
 	"github.com/gotrainer/gotrainer/run"
 	"github.com/gotrainer/gotrainer/torch"
@@ -87,7 +89,20 @@ func (s *Step[S, B]) propagate(ctx context.Context, loss torch.Tensor) {
 		return
 	}
 	s.backwards++
-	s.must("Backward", s.parallel.Backward(ctx, loss.Backward, loss))
+	s.must("Backward", s.unitless(s.parallel.Backward(ctx, loss.Backward, loss)))
+}
+
+// unitless explains the error of a backward pass of a model under FullShard with checkpointed layers
+// that are no units, such as those of a text-to-text model: the graph that gathers the parameters of
+// all layers at once is gone after the first layer.
+func (s *Step[S, B]) unitless(err error) error {
+	if err == nil || !s.options.GradientCheckpointing || s.options.Sharding != shard.FullShard ||
+		!strings.Contains(err.Error(), "backward through the graph a second time") {
+		return err
+	}
+	return fmt.Errorf("engine: Options.GradientCheckpointing is set, but %T has layers that Options.Sharding FullShard "+
+		"cannot gather one by one (shard.LayerRunner); leave one of the two out, or take ShardGradOp: %w", s.task.Model(),
+		err)
 }
 
 // must panics if a call among the processes has failed. If the error is not that of an operator, it
