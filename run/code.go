@@ -25,7 +25,7 @@ const (
 	NoCheckpoint  Code = 3  // there is no complete checkpoint to resume from
 	Storage       Code = 4  // a disk is full, read-only or failing
 	Locked        Code = 5  // another process is using the run's folder
-	ResumeRefused Code = 6  // the checkpoint is from a run with other settings
+	ResumeRefused Code = 6  // the checkpoint is from a run with other settings, or of another model
 	BadNumbers    Code = 7  // a loss or gradient is not finite, and the policy is to stop
 	OutOfMemory   Code = 8  // of the device or the machine
 	Distributed   Code = 9  // another process of the run was lost, or the processes disagree

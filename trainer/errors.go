@@ -16,8 +16,18 @@ var ErrChangedWhileSaved = errors.New("the state was changed while it was saved"
 var ErrOldRun = errors.New("the folder holds an earlier run")
 
 // ErrOtherRun is the cause of Fit's error if the checkpoint to resume from was made with other
-// sizes, another seed or, inside an epoch, another order of samples than the options say.
+// sizes, another seed or, inside an epoch, another order of samples than the options say. The error
+// for a checkpoint that the step cannot load, such as that of another model or optimizer, is one
+// too (errors.Is).
 var ErrOtherRun = errors.New("the checkpoint was made by a run with other sizes, another seed or another order")
+
+// unlike is the error for a checkpoint that the step cannot load.
+type unlike struct{ error }
+
+func (e *unlike) Unwrap() error { return e.error }
+
+// Is makes it an [ErrOtherRun].
+func (e *unlike) Is(target error) bool { return target == ErrOtherRun }
 
 // OptionError says which option is wrong. It is returned by [New] and by [Trainer.Fit].
 type OptionError struct {
@@ -34,6 +44,15 @@ func (e *OptionError) Error() string {
 func wrong(field string, value any, want string, args ...any) error {
 	return &OptionError{field, fmt.Sprint(value), fmt.Sprintf(want, args...)}
 }
+
+// refusedOptions is an error about options that [New] or Fit refuses. Package run gives it the exit
+// code of a configuration that is wrong, as it does an [*OptionError].
+type refusedOptions struct{ error }
+
+func (e *refusedOptions) Unwrap() error { return e.error }
+
+// ExitCode is run.Configuration.
+func (*refusedOptions) ExitCode() int { return 2 }
 
 // StepError says at which point of a run the step failed, or the loading of its data.
 type StepError struct {

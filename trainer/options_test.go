@@ -8,8 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/optim/lr"
+	"github.com/gotrainer/gotrainer/run"
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/callback"
 	"github.com/gotrainer/gotrainer/trainer/semantics"
@@ -100,6 +104,17 @@ func TestFitNamesWhatDoesNotFitTheData(t *testing.T) {
 		if _, err := tr.Fit(t.Context(), c.train, c.valid); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: Fit = %v, want an error with %q", c.claim, err, c.want)
 		}
+	}
+}
+
+func TestRefusedOptionsHaveTheExitCodeOfAConfiguration(t *testing.T) {
+	for _, o := range []trainer.Options{
+		{Epochs: -1}, {Schedule: lr.Linear{Warmup: -1}}, {Adaptive: lr.ReduceLROnPlateau{Factor: 2}}, {CountTokens: true},
+	} {
+		o.Progress = io.Discard
+		_, err := trainer.New[int, []int](new(bareStep), o)
+		require.Error(t, err)
+		assert.Equal(t, run.Configuration, run.CodeOf(err), err)
 	}
 }
 

@@ -102,8 +102,8 @@ func (o *Options) checkDivide() error {
 	switch {
 	case o.AutoFindBatchSize:
 		return refuse("AutoFindBatchSize, which starts the run over")
-	case o.Group != nil:
-		return refuse("Group: the other processes would wait for this one")
+	case o.Process.World > 1:
+		return refuse("several processes: the other processes would wait for this one")
 	case o.Semantics.CarriesWindows():
 		return refuse("Semantics %s, whose windows carry gradients over the end of an epoch", o.Semantics.Name)
 	case slices.ContainsFunc(o.Callbacks, has[afterForwardHook]) || (&losses{report: o.Semantics.LossReport}).wanted():

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/optim/lr"
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/semantics"
@@ -241,4 +242,14 @@ func TestWhatCannotBeDivided(t *testing.T) {
 		require.ErrorAs(t, err, &option, claim)
 		assert.Contains(t, err.Error(), claim)
 	}
+}
+
+// A program that joins a group is a group of one where it is started by itself.
+func TestAGroupOfOneDivides(t *testing.T) {
+	g, err := dist.Init(t.Context(), dist.Options{World: 1})
+	require.NoError(t, err)
+	defer g.Close() //nolint:errcheck // it is alone
+	_, err = trainer.New[int, []int](new(narrow), trainer.Options{DivideOnOutOfMemory: true, Group: g, LearningRate: 1,
+		Progress: io.Discard})
+	require.NoError(t, err)
 }

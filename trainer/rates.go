@@ -37,7 +37,7 @@ func (r *rates) next() float64 {
 // plan plans the rates, and the momenta, of a run in which they change total times.
 func (r *rates) plan(schedule lr.Schedule, total int) error {
 	if err := lr.Validate(schedule, r.peak, total); err != nil {
-		return fmt.Errorf("trainer: Options.Schedule: %w", err)
+		return &refusedOptions{fmt.Errorf("trainer: Options.Schedule: %w", err)}
 	}
 	r.planned, r.momentum = schedule.Plan(r.peak, total), lr.PlanMomentum(schedule, total)
 	return nil

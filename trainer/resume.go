@@ -156,20 +156,20 @@ func (r *runner[S, B]) resume(from string) error {
 	if loop, err = r.regroup(from, loop); err != nil {
 		return err
 	}
-	if err := r.fits(from, loop); err != nil {
-		return err
-	}
 	continueRandom := func() error { return nil }
-	if !loop.OnlyModel {
+	if !loop.OnlyModel { // before fits, which would not say that the number of processes is another
 		if continueRandom, err = r.saver.readRandom(from, loop.Position.GlobalStep); err != nil {
 			return err
 		}
+	}
+	if err := r.fits(from, loop); err != nil {
+		return err
 	}
 	if err := r.resumeHooks(from, state); err != nil {
 		return err
 	}
 	if err := r.loadCheckpoint(from, &loop); err != nil {
-		return cannotResume(from, "%w; resume with the model and the optimizer of that run, or begin a new one", err)
+		return &unlike{cannotResume(from, "%w; resume with the model and the optimizer of that run, or begin a new one", err)}
 	}
 	if err := continueRandom(); err != nil {
 		return err

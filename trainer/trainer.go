@@ -34,12 +34,12 @@ func New[S, B any](step Step[S, B], o Options) (*Trainer[S, B], error) {
 	warnings := o.ineffective()
 	o, err := o.resolved(can)
 	if err != nil {
-		return nil, err
+		return nil, &refusedOptions{err}
 	}
 	t := &Trainer[S, B]{step: step, options: o, warnings: warnings}
 	if err := cmp.Or(o.checkStep(step, can), checkGroup[B](&o, step, can), o.checkTransformers(step),
 		o.checkCallbacks(), o.checkDivide(), t.checkSplit()); err != nil {
-		return nil, err
+		return nil, &refusedOptions{err}
 	}
 	if !has[GroupStep[B]](step) {
 		if text := o.trainsAlone(step); text != "" {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 )
 
@@ -192,5 +194,17 @@ func TestProcessLeavesTheImageAlone(t *testing.T) {
 	}
 	if err := p.Process(got[:1], im); err == nil {
 		t.Error("a short buffer is taken")
+	}
+}
+
+func TestAProcessorRefusesWhatIsNoImage(t *testing.T) {
+	p, err := NewProcessor(ProcessorOptions{Width: 2, Height: 2})
+	require.NoError(t, err)
+	for _, im := range []*Image{
+		{Width: 3, Height: 3, Channels: 4, Pix: make([]uint8, 36)},
+		{Width: 3, Height: 3, Channels: 3, Pix: make([]uint8, 26)},
+	} {
+		err := p.Process(make([]float32, p.Len(im)), im)
+		assert.ErrorContains(t, err, "want 1 channel or 3, and Width*Height*Channels samples")
 	}
 }

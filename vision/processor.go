@@ -151,6 +151,11 @@ func (p *Processor) Len(im *Image) int {
 // Process writes the prepared image into dst, which must hold exactly Len values. It does not
 // change im.
 func (p *Processor) Process(dst []float32, im *Image) error {
+	if n := im.Width * im.Height * im.Channels; im.Channels != 1 && im.Channels != 3 || len(im.Pix) != n {
+		return fmt.Errorf("vision: the image is %dx%d with %d channels and %d samples in Pix; want 1 channel or 3, and "+
+			"Width*Height*Channels samples (FromStd makes an Image of any image.Image)", im.Width, im.Height, im.Channels,
+			len(im.Pix))
+	}
 	if n := p.Len(im); len(dst) != n {
 		return fmt.Errorf("vision: process a %v image into %d values: want %d", im, len(dst), n)
 	}

@@ -319,6 +319,65 @@ func TestUnusedParametersAreNamedWhereTheyAreNotAllowed(t *testing.T) {
 	}
 }
 
+// PyTorch's reducer fails in such a pass or, where it goes on, averages later gradients wrongly.
+func TestAStaticGraphRefusesAPassThatIsNotAveraged(t *testing.T) {
+	for rank, err := range together(t, 2, func(ctx context.Context, g *dist.Group) error {
+		m, err := ddp.New(ctx, g, nn.NewLinear(1, 1, nil), ddp.Options{StaticGraph: true})
+		if err != nil {
+			return err
+		}
+		defer m.Close()
+		return m.BeforeForward(ctx, false)
+	}) {
+		assert.ErrorContains(t, err, "Options.StaticGraph is set", "rank %d", rank)
+	}
+}
+
+// The text of an embedding, say, goes through the same checkpointed layers as that of its pair.
+func TestLayersThatAreCheckpointedTwiceNeedAStaticGraph(t *testing.T) {
+	run := func(o ddp.Options) []error {
+		return together(t, 2, func(ctx context.Context, g *dist.Group) error {
+			below, layer := nn.NewLinear(1, 1, nil), nn.NewLinear(1, 1, nil)
+			model := nn.Sequential{below, layer}
+			torch.NoGrad(func() {
+				for _, p := range nn.Params(model) {
+					p.Tensor.Fill_(1)
+				}
+			})
+			m, err := ddp.New(ctx, g, model, o)
+			if err != nil {
+				return err
+			}
+			defer m.Close()
+			again := func(x float32) torch.Tensor {
+				return torch.Checkpoint(func(in []torch.Tensor) []torch.Tensor {
+					return []torch.Tensor{layer.Forward(in[0])}
+				}, below.Forward(torch.From([]float32{x}, 1, 1)))[0]
+			}
+			for i := range 3 {
+				for _, p := range nn.Params(model) {
+					p.Tensor.SetGrad(torch.Tensor{})
+				}
+				if err := m.BeforeForward(ctx, true); err != nil {
+					return err
+				}
+				loss := again(float32(g.Rank() + i)).Add(again(4)).Sum(torch.DefaultDType)
+				if err := m.Backward(ctx, loss.Backward, loss); err != nil {
+					return err
+				}
+				if err := same("weight", layer.Weight.Grad(), torch.From([]float32{6.5 + float32(i)}, 1, 1)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	for rank, err := range run(ddp.Options{}) {
+		assert.ErrorContains(t, err, "set ddp.Options.StaticGraph", "rank %d", rank)
+	}
+	all(t, run(ddp.Options{StaticGraph: true}))
+}
+
 func TestOptionsChangeNoGradient(t *testing.T) {
 	for name, o := range map[string]ddp.Options{
 		"many buckets":      {BucketCapMB: 1e-5},

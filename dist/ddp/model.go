@@ -2,6 +2,7 @@ package ddp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -25,8 +26,8 @@ type Options struct {
 	// The search does not see parameters inside a [torch.Checkpoint]: all of them must take part.
 	FindUnusedParameters bool
 
-	// StaticGraph promises that every pass uses the same parameters in the same order:
-	// static_graph.
+	// StaticGraph promises that every pass uses the same parameters in the same order, and that the
+	// gradients of every pass are averaged, so that there is no accumulation: static_graph.
 	StaticGraph bool
 
 	// GradientAsBucketView makes gradients views of the buffers that are sent, which takes less
@@ -184,6 +185,11 @@ func SameModel(ctx context.Context, g *dist.Group, about string) error {
 // will be averaged, as in the last batch of an accumulation window; under no_sync it is false. The
 // buffers are broadcast, unless the gradients of the previous pass were not averaged.
 func (m *Model) BeforeForward(ctx context.Context, sync bool) error {
+	if !sync && m.options.StaticGraph && m.reducer != nil {
+		return errors.New("ddp: Options.StaticGraph is set, and the gradients of a pass are not to be averaged " +
+			"(no_sync, accumulation), after which PyTorch's reducer averages those of others wrongly or fails: leave it out, " +
+			"or Accumulate")
+	}
 	broadcast := m.synced
 	m.sync, m.synced = sync, sync
 	if sync && m.reducer != nil {
@@ -231,7 +237,7 @@ func Backward(ctx context.Context, models []*Model, backward func(), losses ...t
 		}
 	}
 	if m == nil {
-		return torch.Try(backward)
+		return twice(torch.Try(backward))
 	}
 	// On a CPU the pass cannot succeed unless all processes run it: if some do something else, they
 	// wait for this one there, so a quiet call is enough. Work that has begun on a GPU cannot be
@@ -265,11 +271,25 @@ const announceBackwardAfter = time.Second
 var unfinished = regexp.MustCompile(`(?s)^.*Expected to have finished reduction` +
 	`.*did not receive grad for rank \d+:([ \d]*)`)
 
+// readyTwice begins the reducer's error if a gradient comes more than once in a backward pass, or
+// comes although that of an earlier pass is still awaited.
+const readyTwice = "Expected to mark a variable ready only once"
+
+// twice says what readyTwice means, and returns other errors as they are.
+func twice(err error) error {
+	if err == nil || !strings.Contains(err.Error(), readyTwice) {
+		return err
+	}
+	return fmt.Errorf("a parameter has its gradient twice: it is used in several checkpointed layers or passes, or the "+
+		"pass before did not use all parameters; where layers are checkpointed, set ddp.Options.StaticGraph (without "+
+		"accumulation), freeze parameters that have no part in the loss, or leave checkpointing out: %w", err)
+}
+
 // failed returns the error of a pass, or that of the group if another process is at fault.
 func (m *Model) failed(call string, err error) error {
 	found := unfinished.FindStringSubmatch(err.Error())
 	if found == nil {
-		return m.group.Fail(call, err)
+		return m.group.Fail(call, twice(err))
 	}
 	names := []string{}
 	for _, text := range strings.Fields(found[1]) {
@@ -279,5 +299,6 @@ func (m *Model) failed(call string, err error) error {
 	}
 	return m.group.Fail(call, fmt.Errorf("in the pass before, %s had no part in the loss, so gradients were not "+
 		"averaged; "+
-		"set ddp.Options.FindUnusedParameters, or freeze them", strings.Join(names, ", ")))
+		"set ddp.Options.FindUnusedParameters (StaticGraph where layers are checkpointed), or freeze them",
+		strings.Join(names, ", ")))
 }

@@ -3,7 +3,7 @@
 //
 //	err := launch.Run(ctx, launch.Options{Processes: 4, Command: []string{"./train", "-epochs", "3"}})
 //
-// Every process gets RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT;
+// Every process gets RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
 // They meet at the launcher's own store, so no port has to be chosen, and Python programs that use
 // torch.distributed can be started too. Each line of output is prefixed with the rank. When one
 // process fails the others are ended; signals are passed on.

@@ -78,8 +78,14 @@ func dtypeOf(dir, name string) (torch.DType, error) {
 	return found, err
 }
 
-// dtype returns the dtype of the weights, taken from one of them.
-func (m *Model) dtype() torch.DType { return m.weight().DType() }
+// dtype returns the dtype of the weights, taken from one of them. While the model has none, because
+// they are divided among processes (shard.FullShard), it is the one that was seen last.
+func (m *Model) dtype() torch.DType {
+	if w := m.weight(); w.Defined() {
+		m.dtypeSeen = w.DType()
+	}
+	return m.dtypeSeen
+}
 
 // weight returns one of the weights, never a quantized one.
 func (m *Model) weight() torch.Tensor {

@@ -181,7 +181,9 @@ func (m *ImageClassifier) PredictFile(path string) ([]Class, error) { return ofF
 
 // predict classifies one sample.
 func (m *ImageClassifier) predict(s classify.ImageSample) (classes []Class, err error) {
-	s.Targets = make([]float32, m.Head().NumLabels)
+	if h := m.Head(); h.ProblemType != classify.SingleLabel {
+		s.Targets = make([]float32, h.NumLabels) // any, to make a batch
+	}
 	b, err := m.Task().Collate([]classify.ImageSample{s})
 	if err != nil {
 		return nil, err

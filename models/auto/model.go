@@ -73,7 +73,8 @@ type Model struct {
 	adapterLanguages [2]string  // source and target, as the files of an adapter say; empty: they say nothing
 
 	paddingFree bool
-	padTokenID  *int64 // the last of SetPadTokenID; nil: that of config.json
+	dtypeSeen   torch.DType // see dtype
+	padTokenID  *int64      // the last of SetPadTokenID; nil: that of config.json
 }
 
 var (
@@ -104,6 +105,7 @@ func newModel(p transformer.Blueprint, t task, b transformer.Builder) *Model {
 	if h, ok := m.head.(tiedHead); ok && !p.Untied {
 		h.tie(m.tiedEmbeddings())
 	}
+	m.dtype() // sees it
 	return m
 }
 

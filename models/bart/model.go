@@ -128,6 +128,9 @@ func (s *Stack) embed(ids torch.Tensor, first int64) torch.Tensor {
 	return s.Dropout.Forward(s.LayerNormEmbedding.Forward(x))
 }
 
+// Layerdrop is the probability with which a layer is left out in training: engine.LayerDropper.
+func (s *Stack) Layerdrop() float64 { return s.layerdrop }
+
 // forward runs the layers on embeddings, [B, L, hidden].
 func (s *Stack) forward(x torch.Tensor, kind transformer.Attention, self transformer.Mask, m Memory) torch.Tensor {
 	return s.finish(s.run(kind).Forward(x, self, m))

@@ -242,6 +242,8 @@ func TestWhatAModelCannotTakeIsNamed(t *testing.T) {
 		{"a mask of halves", single, classify.Sample{InputIDs: []int64{1}, AttentionMask: []int64{2}},
 			"AttentionMask of token 0 is 2"},
 		{"an unknown class", single, classify.Sample{InputIDs: []int64{1}, Label: 3}, "Label is 3; want 0 to 2"},
+		{"numbers instead of a class", single, classify.Sample{InputIDs: []int64{1}, Targets: []float32{1, 0, 1}},
+			"Targets has 3 numbers, but a head for single_label_classification learns Label"},
 		{"no number", regression, classify.Sample{InputIDs: []int64{1}},
 			"Targets has 0 numbers; a head for regression with 1 labels"},
 		{"not a number", regression, classify.Sample{InputIDs: []int64{1}, Targets: []float32{nan}},
@@ -250,7 +252,10 @@ func TestWhatAModelCannotTakeIsNamed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			task, _ := newTask(t, c.head, classify.TaskOptions{})
-			good := classify.Sample{InputIDs: []int64{1}, Targets: []float32{0, 0, 0}[:c.head.NumLabels]}
+			good := classify.Sample{InputIDs: []int64{1}}
+			if c.head.NumLabels < 3 {
+				good.Targets = make([]float32, c.head.NumLabels)
+			}
 			_, err := task.Collate([]classify.Sample{good, c.sample})
 			var fault *classify.SampleError
 			if !errors.As(err, &fault) || fault.Index != 1 || !strings.Contains(err.Error(), c.want) {

@@ -58,6 +58,10 @@ func newJudge(h Head, m []metrics.Metric[int], v []metrics.Metric[float64], sumW
 // fault says why a sample cannot have such a label, or such targets; empty: it can.
 func (j *judge) fault(label int64, targets []float32) string {
 	if j.head.ProblemType == SingleLabel {
+		if len(targets) > 0 {
+			return fmt.Sprintf("Targets has %d numbers, but a head for %s learns Label; want no Targets, or another "+
+				"ProblemType (of auto.Options, or problem_type in config.json)", len(targets), j.head.ProblemType)
+		}
 		if (label < 0 || label >= j.head.NumLabels) && label != ignored {
 			return fmt.Sprintf("Label is %d; want 0 to %d, or %d to leave the sample out of the loss", label,
 				j.head.NumLabels-1, ignored)

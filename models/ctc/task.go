@@ -126,10 +126,32 @@ func (t *Task) forward(p engine.ForwardPass, b Batch) torch.Tensor {
 	return t.model.Forward(b.To(p), b.Lengths)
 }
 
-// Loss runs the model on a batch.
+// Loss runs the model on a batch. In training it refuses a text that does not fit into the frames of
+// its speech, and whose loss would be infinite: it panics with [*torch.Error].
 func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss {
+	if p.WindowLen > 0 && !t.settings.ZeroInfinity {
+		t.checkFits(b)
+	}
 	logits := t.forward(p, b)
 	return t.loss(t.settings.Loss(logits, b.Frames(t.limits), engine.Input(p, b.Labels), b.Counts), len(b.Counts))
+}
+
+func (t *Task) checkFits(b Batch) {
+	rest := b.Labels
+	for i, frames := range b.Frames(t.limits) {
+		labels, need := rest[:b.Counts[i]], b.Counts[i]
+		rest = rest[b.Counts[i]:]
+		for k := 1; k < len(labels); k++ {
+			if labels[k] == labels[k-1] {
+				need++
+			}
+		}
+		if need > frames {
+			panic(torch.Errorf("ctc.Task", torch.ErrInvalid, "sample %d of the batch: %d labels, with a blank between equal "+
+				"ones, need %d frames, but the model makes %d of the speech, so that the loss is infinite; leave the sample out, "+
+				"or set ctc_zero_infinity in config.json, which makes its loss 0", i, len(labels), need, frames))
+		}
+	}
 }
 
 func (t *Task) loss(value torch.Tensor, rows int) engine.Loss {

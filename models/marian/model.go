@@ -131,6 +131,9 @@ func (s *Stack) embed(ids torch.Tensor, first int64) torch.Tensor {
 	return s.Dropout.Forward(x.Add(s.Positions.Narrow(0, first, ids.Size(1))))
 }
 
+// Layerdrop is the probability with which a layer is left out in training: engine.LayerDropper.
+func (s *Stack) Layerdrop() float64 { return s.layerdrop }
+
 func (s *Stack) run(kind transformer.Attention) bart.Run {
 	return bart.Run{Layers: s.Layers, Attention: kind, Layerdrop: s.layerdrop, Training: s.Training(),
 		Checkpointing: s.checkpointing}

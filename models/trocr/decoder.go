@@ -81,6 +81,9 @@ func sinusoids(n, size, padding int64) torch.Tensor {
 	})
 }
 
+// Layerdrop is the probability with which a layer is left out in training: engine.LayerDropper.
+func (d *Decoder) Layerdrop() float64 { return d.config.Layerdrop }
+
 // Forward maps hidden states of an image, [B, L, hidden], and the token ids of the text in it, [B,
 // T], to hidden states of the text, [B, T, hidden].
 func (d *Decoder) Forward(hidden, ids torch.Tensor) torch.Tensor {

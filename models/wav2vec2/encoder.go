@@ -31,6 +31,9 @@ func newEncoder(c Config, b transformer.Builder) *Encoder {
 	return e
 }
 
+// Layerdrop is the probability with which a layer is left out in training: engine.LayerDropper.
+func (e *Encoder) Layerdrop() float64 { return *e.config.Layerdrop }
+
 // forward maps hidden states, [B, frames, hidden], to hidden states of the same shape. padding, [B,
 // frames], is true where there is no sound; attended is where frames are attended to, or undefined.
 // It also returns the input of the first layer and the outputs of all.

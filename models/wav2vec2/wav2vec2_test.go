@@ -438,3 +438,36 @@ func TestSoundThatIsTooShortIsRefused(t *testing.T) {
 	err = torch.Try(func() { m.(*auto.CTCModel).Forward(torch.Zeros(2, 40), []int64{40, 50}) })
 	require.ErrorContains(t, err, "the lengths are [40 50]; want one for each of the 2 rows, from 20 to 40")
 }
+
+// A text of more letters than its speech has frames has an infinite loss, after which no weight is
+// finite.
+func TestTextThatDoesNotFitIntoItsSpeechIsRefusedInTraining(t *testing.T) {
+	testenv.RequireTorch(t)
+	config := small
+	config.VocabSize, config.PadTokenID = 6, new(int64(0))
+	sound := inputs.Waveform{Values: make([]float32, 90)} // 2 frames
+	for _, zeroed := range []bool{false, true} {
+		config.CTCZeroInfinity = zeroed
+		m, err := auto.NewCTC(config, nil, nil)
+		require.NoError(t, err)
+		for _, c := range []struct {
+			labels []int64
+			want   string
+		}{
+			{[]int64{1, 2}, ""},
+			{[]int64{1, 1}, "2 labels, with a blank between equal ones, need 3 frames, but the model makes 2"},
+			{[]int64{1, 2, 3}, "3 labels"},
+		} {
+			b, err := m.Task().Collate([]ctc.Sample{{Waveform: sound, Labels: c.labels}})
+			require.NoError(t, err)
+			require.EqualValues(t, []int64{2}, b.Frames(m.WaveformLimits()))
+			assert.NoError(t, torch.Try(func() { m.Task().Loss(engine.ForwardPass{}, b) }), "an evaluation")
+			err = torch.Try(func() { m.Task().Loss(engine.ForwardPass{WindowLen: 1}, b) })
+			if zeroed || c.want == "" {
+				assert.NoError(t, err)
+				continue
+			}
+			assert.ErrorContains(t, err, c.want)
+		}
+	}
+}

@@ -84,6 +84,9 @@ func sinusoids(n, size int64) torch.Tensor {
 // stride is how many frames one position of the encoder stands for.
 const stride = 2
 
+// Layerdrop is the probability with which a layer is left out in training: engine.LayerDropper.
+func (e *Encoder) Layerdrop() float64 { return e.config.EncoderLayerdrop }
+
 // Forward maps log-mel features, [B, bins, frames], to hidden states, [B, frames/2, hidden]. It
 // panics with [*torch.Error] if there are not as many frames as the model has positions for.
 func (e *Encoder) Forward(features torch.Tensor) torch.Tensor {
@@ -140,6 +143,9 @@ func (d *Decoder) run() bart.Run {
 	return bart.Run{Layers: d.Layers, Attention: d.config.Attention, Layerdrop: d.config.DecoderLayerdrop,
 		Training: d.Training(), Checkpointing: d.checkpointing}
 }
+
+// Layerdrop is the probability with which a layer is left out in training: engine.LayerDropper.
+func (d *Decoder) Layerdrop() float64 { return d.config.DecoderLayerdrop }
 
 // Forward maps hidden states of speech, [B, S, hidden], and the token ids of the text in it, [B, T],
 // to hidden states of the text, [B, T, hidden].

@@ -106,20 +106,27 @@ func (a *average) hide() {
 	}
 }
 
-// files returns the files of the weights and the averages; first comes the one that is saved as the
-// model.
-func (a *average) files(weights tensorFile) []tensorFile {
+// files returns the files of the model's weights and the averages; first comes the one that is saved
+// as the model.
+func (a *average) files(model any, weights tensorFile) []tensorFile {
 	if a == nil || a.Updates() == 0 {
 		return []tensorFile{weights}
 	}
-	by := make(map[torch.Tensor]torch.Tensor, len(a.tensors))
+	by, parts := make(map[torch.Tensor]torch.Tensor, len(a.tensors)), map[string]torch.Tensor{}
 	for i, t := range a.Tensors() {
 		by[a.tensors[i].Tensor] = t.Tensor
+	}
+	if f, ok := model.(nn.FileForm); ok { // it makes new views for each file, which only their names tell apart
+		for _, t := range f.InFiles(a.Tensors()) {
+			parts[t.Name] = t.Tensor
+		}
 	}
 	averages := tensorFile{name: averagesName, metadata: maps.Clone(weights.metadata)}
 	for _, t := range weights.tensors {
 		if mean, ok := by[t.Tensor]; ok {
 			t.Tensor = mean
+		} else if part, ok := parts[t.Name]; ok {
+			t.Tensor = part
 		}
 		averages.tensors = append(averages.tensors, t)
 	}

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/internal/golden"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/nn"
@@ -165,5 +167,57 @@ func TestAnAverageThatCannotBeIsRefused(t *testing.T) {
 	} {
 		_, err := engine.New[tokens, tokenBatch](&tagTask{newTagger(0)}, c.o)
 		assert.ErrorContains(t, err, c.want)
+	}
+}
+
+// byRow is a model whose weight is in files row by row, as a mixture of experts has each expert by
+// itself.
+type byRow struct {
+	Linear *nn.Linear `module:"linear"`
+}
+
+func (*byRow) InFiles(state []torch.Named) (files []torch.Named) {
+	for _, t := range state {
+		if t.Name != "linear.weight" {
+			files = append(files, t)
+			continue
+		}
+		for i, row := range t.Tensor.Detach().Unbind(0) {
+			files = append(files, torch.Named{Name: fmt.Sprintf("row.%d", i), Tensor: row})
+		}
+	}
+	return files
+}
+
+func TestTheAverageIsSavedInTheFormOfFiles(t *testing.T) {
+	testenv.RequireTorch(t)
+	for _, ema := range []engine.EMA{{Decay: 0.9}, {Decay: 0.9, Save: true}} {
+		torch.ManualSeed(3)
+		model := &byRow{nn.NewLinear(3, 2, nil)}
+		task := engine.TaskFunc(model, func(rows []float32) ([]float32, error) { return rows, nil },
+			func(_ engine.ForwardPass, rows []float32) engine.Loss {
+				y := model.Linear.Forward(torch.From(rows).Unsqueeze(1).Expand(-1, 3))
+				return engine.Mean(y.Sum(torch.DefaultDType), len(rows))
+			})
+		s, err := engine.New(task, engine.Options{EMA: ema, Optimizer: optim.SGD{LR: 0.1}})
+		require.NoError(t, err)
+		dir := t.TempDir()
+		fit, err := trainer.New(s, quiet(trainer.Options{OutputDir: dir, MaxSteps: 3, BatchSize: 1}))
+		require.NoError(t, err)
+		r, err := fit.Fit(t.Context(), data.Slice[float32]{1, 2, 3}, nil)
+		require.NoError(t, err)
+
+		trained, average := "model.safetensors", "ema.safetensors"
+		if ema.Save {
+			trained, average = "trained_model.safetensors", "model.safetensors"
+		}
+		for file, want := range map[string][]torch.Named{trained: nn.Params(model), average: s.Average()} {
+			saved := &byRow{nn.NewLinear(3, 2, nil)}
+			_, err = nn.Load(filepath.Join(r.Checkpoint, file), saved, nn.LoadOptions{})
+			require.NoError(t, err)
+			for i, p := range nn.Params(saved) {
+				golden.Bits(t, file+": "+p.Name, p.Tensor, want[i].Tensor)
+			}
+		}
 	}
 }

@@ -4,10 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 
 	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/dist/ddp"
+	"github.com/gotrainer/gotrainer/dist/shard"
 	"github.com/gotrainer/gotrainer/internal/torchsave"
+	"github.com/gotrainer/gotrainer/run"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 )
@@ -22,18 +25,8 @@ type parallel interface {
 // JoinGroup gives all processes the weights and buffers of the main one. In the runs that follow,
 // gradients and losses are averaged over the processes.
 func (s *Step[S, B]) JoinGroup(ctx context.Context, g *dist.Group) error {
-	if !s.clipped() {
-		return fmt.Errorf("engine: %T updates each parameter during the backward pass, before its gradient is averaged "+
-			"over %d processes: want another optimizer, or one process", s.options.Optimizer, g.World())
-	}
-	if v, ok := s.task.(GroupValidator); ok {
-		if err := v.ValidateGroup(g.World()); err != nil {
-			return err
-		}
-	}
-	if is[StateOwner](s.task) && s.options.Sharding != 0 {
-		return fmt.Errorf("engine: %T has a state of its own (engine.StateOwner), which sharded checkpoints do not "+
-			"hold, and Options.Sharding is %v; leave it out", s.task, s.options.Sharding)
+	if err := s.validateGroup(g.World()); err != nil {
+		return run.Usage(err) // exit code 2, like that of an option that New refuses
 	}
 	if s.options.Sharding != 0 {
 		return s.share(ctx, g)
@@ -47,6 +40,24 @@ func (s *Step[S, B]) JoinGroup(ctx context.Context, g *dist.Group) error {
 	}
 	s.group, s.parallel = g, parallel
 	return nil
+}
+
+// validateGroup refuses options that do not work with so many processes.
+func (s *Step[S, B]) validateGroup(world int) error {
+	if !s.clipped() {
+		return fmt.Errorf("engine: %T updates each parameter during the backward pass, before its gradient is averaged "+
+			"over %d processes: want another optimizer, or one process", s.options.Optimizer, world)
+	}
+	if v, ok := s.task.(GroupValidator); ok {
+		if err := v.ValidateGroup(world); err != nil {
+			return err
+		}
+	}
+	if is[StateOwner](s.task) && s.options.Sharding != 0 {
+		return fmt.Errorf("engine: %T has a state of its own (engine.StateOwner), which sharded checkpoints do not "+
+			"hold, and Options.Sharding is %v; leave it out", s.task, s.options.Sharding)
+	}
+	return s.validateLayerdrop(world)
 }
 
 // distributed returns Options.Distributed. Its default is that of transformers' Trainer: unused
@@ -78,7 +89,20 @@ func (s *Step[S, B]) propagate(ctx context.Context, loss torch.Tensor) {
 		return
 	}
 	s.backwards++
-	s.must("Backward", s.parallel.Backward(ctx, loss.Backward, loss))
+	s.must("Backward", s.unitless(s.parallel.Backward(ctx, loss.Backward, loss)))
+}
+
+// unitless explains the error of a backward pass of a model under FullShard with checkpointed layers
+// that are no units, such as those of a text-to-text model: the graph that gathers the parameters of
+// all layers at once is gone after the first layer.
+func (s *Step[S, B]) unitless(err error) error {
+	if err == nil || !s.options.GradientCheckpointing || s.options.Sharding != shard.FullShard ||
+		!strings.Contains(err.Error(), "backward through the graph a second time") {
+		return err
+	}
+	return fmt.Errorf("engine: Options.GradientCheckpointing is set, but %T has layers that Options.Sharding FullShard "+
+		"cannot gather one by one (shard.LayerRunner); leave one of the two out, or take ShardGradOp: %w", s.task.Model(),
+		err)
 }
 
 // must panics if a call among the processes has failed. If the error is not that of an operator, it

@@ -288,15 +288,17 @@ func TestAnInterruptionOfOneProcessStopsAllAndTheRunGoesOnBitForBit(t *testing.T
 	if err != nil {
 		t.Fatal(err)
 	}
-	fit, err := trainer.New(alone, quiet(trainer.Options{Epochs: 2, BatchSize: 4, Accumulate: 2,
-		OutputDir: filepath.Join(dir, "run"), ResumeFrom: trainer.Latest}))
-	if err != nil {
-		t.Fatal(err)
-	}
 	train, _ := hfData(golden.Load(t, "testdata/hf.safetensors"))
-	if _, err := fit.Fit(t.Context(), train, nil); !errors.Is(err, trainer.ErrOtherRun) ||
-		!strings.Contains(err.Error(), "by 2 processes") {
-		t.Errorf("one process resumes a run of two: %v", err)
+	for _, size := range []int{4, 5} {
+		fit, err := trainer.New(alone, quiet(trainer.Options{Epochs: 2, BatchSize: size, Accumulate: 2,
+			OutputDir: filepath.Join(dir, "run"), ResumeFrom: trainer.Latest}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fit.Fit(t.Context(), train, nil); !errors.Is(err, trainer.ErrOtherRun) ||
+			!strings.Contains(err.Error(), "by 2 processes") {
+			t.Errorf("one process resumes a run of two: %v", err)
+		}
 	}
 	for rank, o := range startGroup(t, 2, "accumulation and dropout|resume", dir) {
 		if o.Failure != "" || o.Steps != 4 {

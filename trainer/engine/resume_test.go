@@ -18,6 +18,7 @@ import (
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/optim/lr"
+	"github.com/gotrainer/gotrainer/run"
 	"github.com/gotrainer/gotrainer/safetensors"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
@@ -349,6 +350,18 @@ func TestStateOfAnotherOptimizerOrModelChangesNothing(t *testing.T) {
 	if err := other.Load(dir, trainer.LoadOptions{}); err == nil || fingerprint(other) != was {
 		t.Errorf("the state of another model: %v; the step changed: %t", err, fingerprint(other) != was)
 	}
+}
+
+func TestACheckpointOfAnotherOptimizerHasTheExitCodeOfARefusedResume(t *testing.T) {
+	dir := t.TempDir()
+	emaRun(t, engine.EMA{}, trainer.Options{OutputDir: dir}, nil)
+	train, _ := hfData(golden.Load(t, "testdata/hf.safetensors"))
+	fit, err := trainer.New(newTagStep(t, engine.Options{Optimizer: optim.SGD{LR: 0.1}}), quiet(trainer.Options{Epochs: 2,
+		BatchSize: 4, OutputDir: dir, ResumeFrom: trainer.Latest}))
+	require.NoError(t, err)
+	_, err = fit.Fit(t.Context(), train, nil)
+	require.ErrorContains(t, err, "resume with the model and the optimizer of that run")
+	assert.Equal(t, run.ResumeRefused, run.CodeOf(err))
 }
 
 // Tensors of 64 KiB and more are read directly into the state that the optimizer has or makes.

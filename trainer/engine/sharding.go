@@ -10,6 +10,7 @@ import (
 	"github.com/gotrainer/gotrainer/dist"
 	"github.com/gotrainer/gotrainer/dist/ddp"
 	"github.com/gotrainer/gotrainer/dist/shard"
+	"github.com/gotrainer/gotrainer/run"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -46,7 +47,7 @@ func (s *Step[S, B]) share(ctx context.Context, g *dist.Group) error {
 	}
 	groups := s.optimizer.Groups()
 	if err := shard.CheckOptimizer(s.builder, groups); err != nil { // before the model is divided
-		return fmt.Errorf("engine: Options.Sharding: %w", err)
+		return run.Usage(fmt.Errorf("engine: Options.Sharding: %w", err))
 	}
 	m, err := shard.NewLayered(ctx, g, s.task.Model(), s.options.Sharding, s.options.ShardingReplicas, s.distributed())
 	if err != nil {

@@ -474,3 +474,42 @@ func TestWindowsThatRunOverTheEndOfAnEpochAreNotSharded(t *testing.T) {
 		require.ErrorContains(t, err, "its checkpoints have no gradients of an open window")
 	}
 }
+
+// recomputed is a model that recomputes its layers, and does not let others run them.
+type recomputed struct {
+	A *nn.Linear `module:"a"`
+	B *nn.Linear `module:"b"`
+}
+
+func (*recomputed) SetGradientCheckpointing(bool) {}
+
+func (m *recomputed) Forward(x torch.Tensor) torch.Tensor {
+	for _, l := range []*nn.Linear{m.A, m.B} {
+		x = torch.Checkpoint(func(in []torch.Tensor) []torch.Tensor { return []torch.Tensor{l.Forward(in[0])} }, x)[0]
+	}
+	return x
+}
+
+func TestCheckpointedLayersThatAreNoUnitsAreNamed(t *testing.T) {
+	testenv.RequireTorch(t)
+	for rank, err := range ranktest.Together(t, 2, nil, func(ctx context.Context, g *dist.Group) error {
+		m := &recomputed{nn.NewLinear(1, 1, nil), nn.NewLinear(1, 1, nil)}
+		task := engine.TaskFunc(m, func(x []float32) ([]float32, error) { return x, nil },
+			func(_ engine.ForwardPass, x []float32) engine.Loss {
+				return engine.Mean(m.Forward(torch.From(x, int64(len(x)), 1)).Sum(torch.DefaultDType), len(x))
+			})
+		s, err := engine.New(task, engine.Options{GradientCheckpointing: true, Sharding: shard.FullShard})
+		if err != nil {
+			return err
+		}
+		fit, err := trainer.New(s, quiet(trainer.Options{MaxSteps: 1, BatchSize: 1, Group: g}))
+		if err != nil {
+			return err
+		}
+		_, err = fit.Fit(ctx, data.Slice[float32]{1, 2}, nil)
+		return err
+	}) {
+		assert.ErrorContains(t, err, "recomputed has layers that Options.Sharding FullShard cannot gather one by one",
+			"rank %d", rank)
+	}
+}

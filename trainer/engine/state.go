@@ -104,7 +104,7 @@ func (s *Step[S, B]) saved(o trainer.SaveOptions) ([]tensorFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := s.ema.files(weights)
+	files := s.ema.files(s.task.Model(), weights)
 	if o.WeightsOnly {
 		return files[:1], nil
 	}
