@@ -16,11 +16,12 @@
 // each class, [TopKAccuracy] and [ROCAUC]. Numbers: [MAE], [MSE], [RMSE], [R2], [Pearson],
 // [Spearman]. Texts: [CER], [WER], [ExactMatch], [BLEU], [ROUGE], whose AddReferences takes several
 // right answers; [Squad] of answers to questions; [Perplexity]. Tags: [Seqeval]. Search results:
-// [Retrieval].
+// [Retrieval]. Objects in images: [MeanAveragePrecision].
 //
-// The results are those of scikit-learn, SciPy, jiwer, NLTK, sacrebleu, rouge_score, seqeval and
-// sentence-transformers; the tests compare them. Each metric keeps only counts, so its memory does
-// not grow with the set. The exceptions are Spearman, ROCAUC and [Concatenated], which need all samples.
+// The results are those of scikit-learn, SciPy, jiwer, NLTK, sacrebleu, rouge_score, seqeval,
+// pycocotools and sentence-transformers; the tests compare them. Each metric keeps only counts, so
+// its memory does not grow with the set. The exceptions are Spearman, ROCAUC, [Concatenated] and
+// MeanAveragePrecision, which need all samples.
 //
 // # Sets in parts
 //
