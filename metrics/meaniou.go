@@ -21,11 +21,11 @@ type MeanIoU struct {
 	// reduce_labels. Predictions are taken as they are.
 	ReduceLabels bool
 
-	areas areas
+	counted pixelAreas
 }
 
-// areas are numbers of pixels by class.
-type areas struct{ Intersection, Predicted, Label []int64 }
+// pixelAreas are numbers of pixels by class.
+type pixelAreas struct{ Intersection, Predicted, Label []int64 }
 
 // Name returns "mean_iou".
 func (m *MeanIoU) Name() string { return "mean_iou" }
@@ -46,14 +46,14 @@ func (m *MeanIoU) Add(prediction, reference int) {
 	}
 	counts := func(class int) bool { return class >= 0 && class < cmp.Or(m.classes(), mostLabels) }
 	if counts(prediction) {
-		m.areas.grow(1 + prediction)
-		m.areas.Predicted[prediction]++
+		m.counted.grow(1 + prediction)
+		m.counted.Predicted[prediction]++
 	}
 	if counts(reference) {
-		m.areas.grow(1 + reference)
-		m.areas.Label[reference]++
+		m.counted.grow(1 + reference)
+		m.counted.Label[reference]++
 		if prediction == reference {
-			m.areas.Intersection[reference]++
+			m.counted.Intersection[reference]++
 		}
 	}
 }
@@ -69,7 +69,7 @@ func (m *MeanIoU) AddAreas(intersection, predicted, label []int64) error {
 		return fmt.Errorf("metrics: mean_iou: areas of %d intersections, %d predictions and %d labels; want as many of each",
 			len(intersection), len(predicted), n)
 	}
-	m.areas.add(areas{intersection, predicted, label})
+	m.counted.add(pixelAreas{intersection, predicted, label})
 	return nil
 }
 
@@ -83,7 +83,7 @@ func (m *MeanIoU) ignored() int {
 // classes is the number of classes that there are to be; 0: all that occur.
 func (m *MeanIoU) classes() int { return cmp.Or(m.NumLabels, len(m.Labels)) }
 
-func (a *areas) add(b areas) {
+func (a *pixelAreas) add(b pixelAreas) {
 	a.grow(len(b.Label))
 	for i := range b.Label {
 		a.Intersection[i] += b.Intersection[i]
@@ -92,7 +92,7 @@ func (a *areas) add(b areas) {
 	}
 }
 
-func (a *areas) grow(n int) {
+func (a *pixelAreas) grow(n int) {
 	for _, list := range []*[]int64{&a.Intersection, &a.Predicted, &a.Label} {
 		if missing := n - len(*list); missing > 0 {
 			*list = append(*list, make([]int64, missing)...)
@@ -107,12 +107,12 @@ func (a *areas) grow(n int) {
 func (m *MeanIoU) PerCategory() (iou, accuracy []float64) {
 	n := m.classes()
 	if n == 0 {
-		n = len(m.areas.Label)
+		n = len(m.counted.Label)
 	}
-	m.areas.grow(n)
-	for i, hit := range m.areas.Intersection[:n] {
-		iou = append(iou, float64(hit)/float64(m.areas.Predicted[i]+m.areas.Label[i]-hit))
-		accuracy = append(accuracy, float64(hit)/float64(m.areas.Label[i]))
+	m.counted.grow(n)
+	for i, hit := range m.counted.Intersection[:n] {
+		iou = append(iou, float64(hit)/float64(m.counted.Predicted[i]+m.counted.Label[i]-hit))
+		accuracy = append(accuracy, float64(hit)/float64(m.counted.Label[i]))
 	}
 	return iou, accuracy
 }
@@ -124,8 +124,8 @@ func (m *MeanIoU) Result() map[string]float64 {
 	iou, accuracy := m.PerCategory()
 	hits, all := int64(0), int64(0)
 	for i := range iou {
-		hits += m.areas.Intersection[i]
-		all += m.areas.Label[i]
+		hits += m.counted.Intersection[i]
+		all += m.counted.Label[i]
 	}
 	result := map[string]float64{m.Name(): nanMean(iou), "mean_accuracy": nanMean(accuracy),
 		"overall_accuracy": float64(hits) / float64(all)}
@@ -182,14 +182,14 @@ func pairwise(v []float64) (sum float64) {
 }
 
 // Reset forgets all pixels.
-func (m *MeanIoU) Reset() { m.areas = areas{} }
+func (m *MeanIoU) Reset() { m.counted = pixelAreas{} }
 
 // State implements [Merger].
-func (m *MeanIoU) State() ([]byte, error) { return pack(m.kind(), m.areas) }
+func (m *MeanIoU) State() ([]byte, error) { return pack(m.kind(), m.counted) }
 
 // Merge implements [Merger].
 func (m *MeanIoU) Merge(state []byte) error {
-	var o areas
+	var o pixelAreas
 	if err := unpack(state, m.kind(), &o); err != nil {
 		return err
 	}

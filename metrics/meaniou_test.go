@@ -37,8 +37,8 @@ type meanIoUCase struct {
 	}
 }
 
-// same requires all bits, and NaN where it is NaN.
-func same(t *testing.T, name string, want orNaN, got float64) {
+// sameNumber requires all bits, and NaN where it is NaN.
+func sameNumber(t *testing.T, name string, want orNaN, got float64) {
 	t.Helper()
 	if math.IsNaN(float64(want)) {
 		assert.True(t, math.IsNaN(got), "%s is %v, want NaN", name, got)
@@ -69,12 +69,12 @@ func TestMeanIoUIsThatOfEvaluate(t *testing.T) {
 		require.NoError(t, total.Merge(state))
 		r := total.Result()
 		require.Len(t, r, 3+2*c.Classes)
-		same(t, "mean_iou", c.Result.Mean, r["mean_iou"])
-		same(t, "mean_accuracy", c.Result.Accuracy, r["mean_accuracy"])
-		same(t, "overall_accuracy", c.Result.Overall, r["overall_accuracy"])
+		sameNumber(t, "mean_iou", c.Result.Mean, r["mean_iou"])
+		sameNumber(t, "mean_accuracy", c.Result.Accuracy, r["mean_accuracy"])
+		sameNumber(t, "overall_accuracy", c.Result.Overall, r["overall_accuracy"])
 		for i := range c.Classes {
-			same(t, "iou", c.Result.IoUs[i], r["iou_"+strconv.Itoa(i)])
-			same(t, "accuracy", c.Result.Each[i], r["accuracy_"+strconv.Itoa(i)])
+			sameNumber(t, "iou", c.Result.IoUs[i], r["iou_"+strconv.Itoa(i)])
+			sameNumber(t, "accuracy", c.Result.Each[i], r["accuracy_"+strconv.Itoa(i)])
 		}
 	}
 }

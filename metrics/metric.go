@@ -13,15 +13,15 @@
 // # The metrics
 //
 // Classes: [Accuracy], [F1], [Precision], [Recall], [Matthews], [ConfusionMatrix]; with a score for
-// each class, [TopKAccuracy] and [ROCAUC]. Classes of pixels: [MeanIoU]. Numbers: [MAE], [MSE],
-// [RMSE], [R2], [Pearson], [Spearman]. Texts: [CER], [WER], [ExactMatch], [BLEU], [ROUGE], whose
-// AddReferences takes several right answers; [Squad] of answers to questions; [Perplexity]. Tags:
-// [Seqeval]. Search results: [Retrieval].
+// each class, [TopKAccuracy] and [ROCAUC]. Classes of pixels: [MeanIoU]. Objects in images:
+// [MeanAveragePrecision]. Numbers: [MAE], [MSE], [RMSE], [R2], [Pearson], [Spearman]. Texts: [CER],
+// [WER], [ExactMatch], [BLEU], [ROUGE], whose AddReferences takes several right answers; [Squad] of
+// answers to questions; [Perplexity]. Tags: [Seqeval]. Search results: [Retrieval].
 //
 // The results are those of scikit-learn, SciPy, jiwer, NLTK, sacrebleu, rouge_score, seqeval,
-// evaluate and sentence-transformers; the tests compare them. Each metric keeps only counts, so its
-// memory does not grow with the set. The exceptions are Spearman, ROCAUC and [Concatenated], which
-// need all samples.
+// evaluate, pycocotools and sentence-transformers; the tests compare them. Each metric keeps only
+// counts, so its memory does not grow with the set. The exceptions are Spearman, ROCAUC,
+// [Concatenated] and MeanAveragePrecision, which need all samples.
 //
 // # Sets in parts
 //

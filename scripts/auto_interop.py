@@ -6,8 +6,8 @@
 transformers saves a model. Go loads it, computes logits and saves it. transformers' Auto class loads what Go saved.
 The models: eight encoders with five heads each, GPT-2 and every type of models/llama with two, T5, mT5, BART, mBART,
 Marian with one vocabulary and with two, ViT, DeiT, DINOv2, ResNet, both versions of ConvNeXt, SegFormer with both of its
-heads, CLIP with and without a classifier, TrOCR with a ViT and a DeiT, Whisper, and Wav2Vec2 and HuBERT, with CTC and as
-classifiers.
+heads, CLIP with and without a classifier, YOLOS and DETR, which find objects, TrOCR with a ViT and a DeiT, Whisper, and
+Wav2Vec2 and HuBERT, with CTC and as classifiers.
 Weights are read from model.safetensors, its shards, pytorch_model.bin and its shards.
 
 All models but ResNet make the same way with an adapter of peft on all linear layers below the head. Image models have
@@ -44,7 +44,9 @@ from transformers.models.clip.image_processing_pil_clip import CLIPImageProcesso
 from transformers.models.convnext.image_processing_pil_convnext import ConvNextImageProcessorPil
 from transformers.models.deit.image_processing_pil_deit import DeiTImageProcessorPil
 from transformers.models.segformer.image_processing_pil_segformer import SegformerImageProcessorPil
+from transformers.models.detr.image_processing_pil_detr import DetrImageProcessorPil
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
+from transformers.models.yolos.image_processing_pil_yolos import YolosImageProcessorPil
 
 torch.set_num_threads(1)
 transformers.utils.logging.disable_progress_bar()
@@ -301,6 +303,40 @@ for head in ("SemanticSegmentation", "ImageClassification"):
         num_labels=5,
     )
     KINDS.append((config, getattr(transformers, "SegformerFor" + head), head))
+for kind, settings in {
+    "Yolos": dict(
+        hidden_size=48,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        intermediate_size=96,
+        image_size=[32, 48],
+        patch_size=8,
+        num_detection_tokens=7,
+        num_labels=5,
+    ),
+    "Detr": dict(
+        backbone_config=transformers.ResNetConfig(
+            embedding_size=16, hidden_sizes=[64, 96], depths=[2, 1], out_features=["stage2"]
+        ),
+        use_timm_backbone=False,
+        d_model=48,
+        encoder_layers=2,
+        encoder_attention_heads=4,
+        encoder_ffn_dim=96,
+        decoder_layers=2,
+        decoder_attention_heads=4,
+        decoder_ffn_dim=96,
+        num_queries=7,
+        num_labels=5,
+    ),
+}.items():
+    KINDS.append(
+        (
+            getattr(transformers, kind + "Config")(**settings),
+            getattr(transformers, kind + "ForObjectDetection"),
+            "ObjectDetection",
+        )
+    )
 CLIP = dict(hidden_size=48, num_hidden_layers=2, num_attention_heads=4, intermediate_size=96)
 for cls, head in {
     transformers.CLIPModel: "ZeroShotImageClassification",
@@ -399,6 +435,10 @@ def image_processor(config):
     """that of a model, whose pictures are cut out of larger ones"""
     if config.model_type.startswith("dinov2"):
         return BitImageProcessorPil(size=dict(shortest_edge=48), crop_size=dict(height=40, width=40))
+    if config.model_type == "yolos":
+        return YolosImageProcessorPil(size=dict(shortest_edge=40, longest_edge=65))
+    if config.model_type == "detr":
+        return DetrImageProcessorPil(size=dict(max_height=60, max_width=65), pad_size=dict(height=60, width=65))
     if config.model_type == "clip":
         return CLIPImageProcessorPil(size=dict(shortest_edge=35), crop_size=dict(height=32, width=32))
     if config.model_type == "vision-encoder-decoder":
@@ -426,6 +466,9 @@ def logits_of(model, ids, mask, pixels=None):
         return model(pixels, attention_mask=whole).logits
     if hasattr(model, "text_projection"):
         return model(input_ids=ids, attention_mask=mask, pixel_values=pixels).logits_per_text
+    if model.config.model_type in ("yolos", "detr"):
+        out = model(pixels)
+        return torch.cat([out.logits, out.pred_boxes], -1)
     if pixels is not None:
         text = dict(decoder_input_ids=ids[:1, :5]) if model.config.is_encoder_decoder else {}
         return model(pixel_values=pixels, **text).logits
@@ -525,6 +568,7 @@ TASKS = {
     "Seq2SeqLM": "SEQ_2_SEQ_LM",
     "ImageClassification": None,
     "SemanticSegmentation": None,
+    "ObjectDetection": None,
     "ZeroShotImageClassification": None,
     "ImageTextToText": None,
     "SpeechSeq2Seq": None,
@@ -534,6 +578,7 @@ TASKS = {
 NEW = {
     "ImageClassification": ["classifier"],
     "SemanticSegmentation": ["decode_head"],
+    "ObjectDetection": ["class_labels_classifier", "bbox_predictor"],
     "AudioClassification": ["projector", "classifier"],
 }
 
@@ -693,7 +738,7 @@ def main():
             model = kind(config).eval()
             pixels = processor = None
             seen = picture
-            if head.endswith(("ImageClassification", "SemanticSegmentation", "ImageTextToText")):
+            if head.endswith(("ImageClassification", "SemanticSegmentation", "ImageTextToText", "ObjectDetection")):
                 processor = image_processor(config)
             if head == "SpeechSeq2Seq":
                 processor = transformers.WhisperFeatureExtractor(feature_size=config.num_mel_bins, chunk_length=1)
@@ -735,7 +780,7 @@ def main():
                 if processor:
                     (reads or processor).save_pretrained(there)
                     numbers(processor, head, seen, there)
-                if reads or head not in ("ImageClassification", "SemanticSegmentation"):
+                if reads or head not in ("ImageClassification", "SemanticSegmentation", "ObjectDetection"):
                     save_file({"ids": ids, "mask": mask}, there / "inputs.safetensors")
                 subprocess.run([program, head, there, back], check=True, stderr=subprocess.DEVNULL)
                 logits = load_file(back / "logits.safetensors")["logits"]

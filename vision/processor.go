@@ -8,11 +8,18 @@ import (
 // ProcessorOptions says how images are prepared for a model. The fields are those of Hezar's image
 // processor and of Hugging Face's preprocessor_config.json. A zero value skips its step.
 type ProcessorOptions struct {
-	Gray          bool   // one channel instead of three
-	Mirror        bool   // flip left to right, before resizing
-	Width, Height int    // size to resize to, both or none; the aspect ratio is not kept
-	ShortestEdge  int    // size of the shorter side instead; the aspect ratio is kept
-	Filter        Filter // for resizing; the zero value is Bicubic, Pillow's and Hezar's default
+	Gray          bool // one channel instead of three
+	Mirror        bool // flip left to right, before resizing
+	Width, Height int  // size to resize to, both or none; the aspect ratio is not kept
+	ShortestEdge  int  // size of the shorter side instead; the aspect ratio is kept
+	// LongestEdge, together with ShortestEdge, is what the longer side has at most: the shorter one
+	// becomes less than ShortestEdge if needed. Then Multiple, if set, is a number of which both
+	// sides are multiples; they are rounded down.
+	LongestEdge, Multiple int
+	// MaxWidth and MaxHeight are a size that the image fills in one direction instead, both or none;
+	// the aspect ratio is kept.
+	MaxWidth, MaxHeight int
+	Filter              Filter // for resizing; the zero value is Bicubic, Pillow's and Hezar's default
 	// CropWidth and CropHeight are the size of the center that is cut out after resizing, both or
 	// none. A smaller image is padded with black.
 	CropWidth, CropHeight int
@@ -25,6 +32,9 @@ type ProcessorOptions struct {
 	// do_reduce_labels of transformers. It is for data sets whose class 0 is what belongs to no
 	// class, as in ADE20K.
 	ReduceLabels bool
+	// PadWidth and PadHeight are the size that the image is filled up to with zeros, below and to the
+	// right, after normalizing, both or none. A larger image is an error.
+	PadWidth, PadHeight int
 
 	// Float32 rescales and normalizes in float32 and rounds after each step, as transformers' image
 	// processors do. Hezar's compute in float64 and round once.
@@ -36,9 +46,9 @@ type ProcessorOptions struct {
 }
 
 // Processor prepares images in this order: gray, mirror, resize, crop, rescale, normalize, channels
-// first. Its results equal those of Hezar 1.0's image processor to the last bit. With Float32 they
-// equal those of the image processors of transformers 5.17 that [ProcessorConfig] reads, in their
-// form for Pillow and numpy. It is safe for concurrent use.
+// first, pad. Its results equal those of Hezar 1.0's image processor to the last bit. With Float32
+// they equal those of the image processors of transformers 5.17 that [ProcessorConfig] reads, in
+// their form for Pillow and numpy. It is safe for concurrent use.
 type Processor struct {
 	o ProcessorOptions
 	n *Normalizer
@@ -85,12 +95,25 @@ func (o ProcessorOptions) checkSizes() error {
 	case o.ShortestEdge < 0 || o.ShortestEdge > 0 && o.Width > 0:
 		return fmt.Errorf("vision: processor with ShortestEdge %d and size %dx%d: want one of them", o.ShortestEdge, o.Width,
 			o.Height)
+	case !pair(o.MaxWidth, o.MaxHeight) || o.MaxWidth > 0 && o.ShortestEdge+o.Width > 0:
+		return fmt.Errorf("vision: processor with MaxWidth %d and MaxHeight %d, ShortestEdge %d and size %dx%d: want one "+
+			"way to resize", o.MaxWidth, o.MaxHeight, o.ShortestEdge, o.Width, o.Height)
+	case o.LongestEdge < 0 || o.LongestEdge > 0 && o.ShortestEdge == 0:
+		return fmt.Errorf("vision: processor with LongestEdge %d and ShortestEdge %d: want both, or no LongestEdge",
+			o.LongestEdge, o.ShortestEdge)
+	case o.Multiple < 0 || o.Multiple > 0 && o.LongestEdge == 0:
+		return fmt.Errorf("vision: processor with Multiple %d and LongestEdge %d: want both, or no Multiple", o.Multiple,
+			o.LongestEdge)
+	case !pair(o.PadWidth, o.PadHeight):
+		return fmt.Errorf("vision: processor that fills images up to %dx%d: want both sides positive, or both zero",
+			o.PadWidth, o.PadHeight)
 	case !pair(o.CropWidth, o.CropHeight):
 		return fmt.Errorf("vision: processor that cuts out %dx%d: want both sides positive, or both zero", o.CropWidth,
 			o.CropHeight)
-	case max(o.Width, o.Height, o.ShortestEdge, o.CropWidth, o.CropHeight) > maxSide:
-		return fmt.Errorf("vision: processor with sides of %d pixels: want at most %d", max(o.Width, o.Height, o.ShortestEdge,
-			o.CropWidth, o.CropHeight), maxSide)
+	}
+	if most := max(o.Width, o.Height, o.ShortestEdge, o.LongestEdge, o.Multiple, o.MaxWidth, o.MaxHeight, o.CropWidth,
+		o.CropHeight, o.PadWidth, o.PadHeight); most > maxSide {
+		return fmt.Errorf("vision: processor with sides of %d pixels: want at most %d", most, maxSide)
 	}
 	return nil
 }
@@ -118,11 +141,20 @@ func (p *Processor) Shape(im *Image) (channels, height, width int) {
 	if p.o.Gray {
 		channels = 1
 	}
-	if p.o.CropWidth > 0 {
-		return channels, p.o.CropHeight, p.o.CropWidth
+	if p.o.PadWidth > 0 {
+		return channels, p.o.PadHeight, p.o.PadWidth
 	}
-	height, width = p.resized(im.Height, im.Width)
+	height, width = p.Extent(im)
 	return channels, height, width
+}
+
+// Extent returns the height and width of the part of the result that shows im; the rest of Shape is
+// padding.
+func (p *Processor) Extent(im *Image) (height, width int) {
+	if p.o.CropWidth > 0 {
+		return p.o.CropHeight, p.o.CropWidth
+	}
+	return p.resized(im.Height, im.Width)
 }
 
 // resized returns the height and width that an image of the size h times w is resized to.
@@ -130,6 +162,10 @@ func (p *Processor) resized(h, w int) (height, width int) {
 	switch edge := p.o.ShortestEdge; {
 	case p.o.Width > 0:
 		return p.o.Height, p.o.Width
+	case p.o.MaxWidth > 0:
+		return fitting(h, w, p.o.MaxHeight, p.o.MaxWidth)
+	case p.o.LongestEdge > 0:
+		return within(h, w, edge, p.o.LongestEdge, p.o.Multiple)
 	case edge == 0:
 		return h, w
 	case w <= h:
@@ -169,7 +205,7 @@ func (p *Processor) Process(dst []float32, im *Image) error {
 		}
 		out.Mirror()
 	}
-	if height, width := p.resized(im.Height, im.Width); p.o.Width > 0 || p.o.ShortestEdge > 0 {
+	if height, width := p.resized(im.Height, im.Width); height != im.Height || width != im.Width {
 		var err error
 		if out, err = out.Resized(width, height, p.o.Filter); err != nil {
 			return err
@@ -181,7 +217,28 @@ func (p *Processor) Process(dst []float32, im *Image) error {
 			return err
 		}
 	}
+	if p.o.PadWidth > 0 {
+		return p.padded(dst, out)
+	}
 	return p.n.Normalize(dst, out)
+}
+
+// padded normalizes im and fills it up with zeros.
+func (p *Processor) padded(dst []float32, im *Image) error {
+	if im.Height > p.o.PadHeight || im.Width > p.o.PadWidth {
+		return fmt.Errorf("vision: process: the image has %dx%d pixels after resizing; want at most %dx%d, to which it is "+
+			"filled up", im.Width, im.Height, p.o.PadWidth, p.o.PadHeight)
+	}
+	content := make([]float32, len(im.Pix))
+	if err := p.n.Normalize(content, im); err != nil {
+		return err
+	}
+	clear(dst)
+	for row := range im.Channels * im.Height {
+		c, y := row/im.Height, row%im.Height
+		copy(dst[(c*p.o.PadHeight+y)*p.o.PadWidth:], content[row*im.Width:][:im.Width])
+	}
+	return nil
 }
 
 // centerCrop cuts out the center like center_crop of transformers. If the center does not fall on

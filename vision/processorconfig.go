@@ -14,9 +14,10 @@ import (
 const ProcessorConfigName = "preprocessor_config.json"
 
 // ProcessorConfig is preprocessor_config.json of the classes ViTImageProcessor, DeiTImageProcessor,
-// CLIPImageProcessor, BitImageProcessor, ConvNextImageProcessor and SegformerImageProcessor of
-// transformers, and of the feature extractors that older files name. Settings that a file lacks
-// have the defaults of the class. Its JSON is what transformers 5 writes.
+// CLIPImageProcessor, BitImageProcessor, ConvNextImageProcessor, SegformerImageProcessor,
+// YolosImageProcessor and DetrImageProcessor of transformers, and of the feature extractors that
+// older files name. Settings that a file lacks have the defaults of the class. Its JSON is what
+// transformers 5 writes.
 //
 // transformers 5.17 has two versions of each class: for Pillow and numpy (ViTImageProcessorPil),
 // whose results these are, bit for bit, and for torchvision, which resizes and computes differently
@@ -49,8 +50,13 @@ type processorFile struct {
 	ImageStd      []float64     `json:"image_std,omitempty"`
 	DoConvertRGB  *bool         `json:"do_convert_rgb,omitempty"`
 	CropPct       *float64      `json:"crop_pct,omitempty"` // of a ConvNextImageProcessor
-	// of a SegformerImageProcessor
-	DoReduceLabels *bool `json:"do_reduce_labels,omitempty"`
+
+	DoReduceLabels *bool `json:"do_reduce_labels,omitempty"` // of a SegformerImageProcessor
+
+	// Of a YolosImageProcessor and a DetrImageProcessor. MaxSize is the longest edge in older files.
+	DoPad   *bool         `json:"do_pad,omitempty"`
+	PadSize processorSize `json:"pad_size,omitempty"`
+	MaxSize *int          `json:"max_size,omitempty"`
 }
 
 // processorSize holds the sides of a size by name; a single number has the name "".
@@ -80,7 +86,7 @@ func (s *processorSize) UnmarshalJSON(text []byte) error {
 }
 
 // processorClasses lists the classes of transformers that can be read.
-var processorClasses = []string{"Bit", "CLIP", convNext, "DeiT", segformer, "ViT"}
+var processorClasses = []string{"Bit", "CLIP", convNext, "DeiT", detr, segformer, "ViT", yolos}
 
 // processorDefaults returns the defaults of a class.
 func processorDefaults(class string) processorFile {
@@ -98,11 +104,17 @@ func processorDefaults(class string) processorFile {
 		f.CropPct = new(defaultCropPct)
 	case segformer:
 		f.Size, f.Resample, f.DoCenterCrop, f.CropSize = square(512), new(2), nil, nil
-		f.DoReduceLabels, f.DoConvertRGB = new(false), nil
-		f.ImageMean, f.ImageStd = []float64{0.485, 0.456, 0.406}, []float64{0.229, 0.224, 0.225} // IMAGENET_DEFAULT_*
-		return f
+		f.DoReduceLabels = new(false)
+	case yolos, detr:
+		f.Size, f.Resample = processorSize{"shortest_edge": 800, "longest_edge": longestEdge}, new(2)
+		f.DoCenterCrop, f.CropSize, f.DoPad = nil, nil, new(true)
 	}
-	if class != "CLIP" && class != "Bit" {
+	switch class {
+	case "CLIP", "Bit":
+	case segformer, yolos, detr:
+		f.ImageMean, f.ImageStd = []float64{0.485, 0.456, 0.406}, []float64{0.229, 0.224, 0.225} // IMAGENET_DEFAULT_*
+		f.DoConvertRGB = nil
+	default:
 		f.ImageMean, f.ImageStd, f.DoConvertRGB = []float64{0.5, 0.5, 0.5}, []float64{0.5, 0.5, 0.5}, nil
 	}
 	return f
@@ -144,10 +156,24 @@ func ParseProcessorConfig(text []byte, fallback string) (c ProcessorConfig, err 
 			c.CropPct = *f.CropPct
 		}
 	}
+	c.ConvertRGB = is(f.DoConvertRGB)
 	if class == segformer {
 		if err := f.onlySegformer(c.Extra); err != nil {
 			return c, err
 		}
+	}
+	if class == yolos || class == detr {
+		if err := c.takeAnnotationSettings(); err != nil {
+			return c, err
+		}
+		for _, key := range slices.Concat(processorKeys, []string{"pad_size", "max_size"}) {
+			delete(c.Extra, key)
+		}
+		if is(f.DoPad) { // otherwise it is kept only to be written back
+			delete(c.Extra, "do_pad")
+		}
+		c.ProcessorOptions, err = f.detectionOptions(class)
+		return c, err
 	}
 	if pads := string(c.Extra["do_pad"]); pads != "" && pads != "false" && pads != "null" {
 		return c, fmt.Errorf("do_pad is %s; want false: images are not padded", pads)
@@ -155,7 +181,6 @@ func ParseProcessorConfig(text []byte, fallback string) (c ProcessorConfig, err 
 	for _, key := range processorKeys {
 		delete(c.Extra, key)
 	}
-	c.ConvertRGB = is(f.DoConvertRGB)
 	c.ProcessorOptions, err = f.options(class == "ViT" || class == "DeiT" || class == segformer)
 	c.ReduceLabels = class == segformer && is(f.DoReduceLabels)
 	return c, err
@@ -243,13 +268,26 @@ func (s processorSize) sides(key, or string) (height, width int, err error) {
 	return height, width, nil
 }
 
-// perChannel repeats a number that is for all channels, since a file with a single one is for images
-// of one channel.
+// perChannel repeats a number that is for all channels, since a file with a single one is for
+// images of one channel.
 func (o ProcessorOptions) perChannel(numbers []float64) []float64 {
 	if len(numbers) == 1 && !o.Gray {
 		return slices.Repeat(numbers, 3)
 	}
 	return numbers
+}
+
+// size returns how images are resized.
+func (o ProcessorOptions) size() processorSize {
+	switch {
+	case o.LongestEdge > 0:
+		return processorSize{"shortest_edge": o.ShortestEdge, "longest_edge": o.LongestEdge}
+	case o.ShortestEdge > 0:
+		return processorSize{"shortest_edge": o.ShortestEdge}
+	case o.MaxWidth > 0:
+		return processorSize{"max_height": o.MaxHeight, "max_width": o.MaxWidth}
+	}
+	return processorSize{"height": o.Height, "width": o.Width}
 }
 
 // MarshalJSON writes the file as transformers 5 does. What a ConvNextImageProcessor cannot do is
@@ -266,11 +304,21 @@ func (c ProcessorConfig) MarshalJSON() ([]byte, error) {
 		return nil, fmt.Errorf("vision: %s of a %s has no place for ReduceLabels; a %s has", ProcessorConfigName, c.Type,
 			segformer+imageProcessor)
 	}
+	class, detects := c.detector()
+	switch {
+	case detects:
+		c.Type = class + imageProcessor
+	case o.LongestEdge+o.MaxHeight+o.PadHeight > 0:
+		return nil, fmt.Errorf("vision: %s has no place for a cut together with LongestEdge, MaxHeight or PadHeight, and "+
+			"for a Multiple other than %d", ProcessorConfigName, yolosMultiple)
+	case c.Type == yolos+imageProcessor || c.Type == detr+imageProcessor:
+		c.Type = "ViT" + imageProcessor
+	}
 	edge, cropPct, ok := c.shortestEdge()
 	if !ok && c.Type == convNext+imageProcessor {
 		c.Type = "ViT" + imageProcessor
 	}
-	f := processorFile{DoResize: new(o.Width > 0 || o.ShortestEdge > 0), DoCenterCrop: new(o.CropWidth > 0),
+	f := processorFile{DoResize: new(o.Width+o.ShortestEdge+o.MaxWidth > 0), DoCenterCrop: new(o.CropWidth > 0),
 		DoRescale: new(o.Rescale != 0), DoNormalize: new(len(o.Mean) > 0), DoConvertRGB: new(c.ConvertRGB),
 		ImageMean: o.perChannel(o.Mean), ImageStd: o.perChannel(o.Std)}
 	d := processorDefaults(strings.TrimSuffix(c.Type, imageProcessor))
@@ -282,8 +330,14 @@ func (c ProcessorConfig) MarshalJSON() ([]byte, error) {
 	}
 	if *f.DoResize {
 		f.Resample = new(slices.Index(filtersByNumber[:], o.Filter))
-		if f.Size = (processorSize{"height": o.Height, "width": o.Width}); o.ShortestEdge > 0 {
-			f.Size = processorSize{"shortest_edge": o.ShortestEdge}
+		f.Size = o.size()
+	}
+	if detects {
+		if c.Extra["do_pad"] == nil || o.PadHeight > 0 {
+			f.DoPad = new(true)
+		}
+		if o.PadHeight > 0 {
+			f.PadSize = processorSize{"height": o.PadHeight, "width": o.PadWidth}
 		}
 	}
 	if c.Type == convNext+imageProcessor {

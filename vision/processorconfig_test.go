@@ -100,7 +100,7 @@ func TestProcessorsAreWrittenAsByTransformers(t *testing.T) {
 
 func TestProcessorsThatAreNotThereAreRefused(t *testing.T) {
 	for settings, want := range map[string]string{
-		`{"image_processor_type": "DetrImageProcessor"}`: `image_processor_type is "DetrImageProcessor"; want one of Bit, CLIP, ConvNext, DeiT, Segformer, ViT`,
+		`{"image_processor_type": "SamImageProcessor"}`: `image_processor_type is "SamImageProcessor"; want one of Bit, CLIP, ConvNext, DeiT, Detr, Segformer, ViT, Yolos`,
 		`{"do_pad": true}`: "do_pad is true",
 		`{"size": {"shortest_edge": 20, "longest_edge": 30}}`:  "size is map[longest_edge:30 shortest_edge:20]; want shortest_edge alone, or height and width",
 		`{"size": {"height": 20}}`:                             "size is map[height:20]",
@@ -133,6 +133,7 @@ func TestProcessorsThatAreNotThereAreRefused(t *testing.T) {
 func FuzzParseProcessorConfig(f *testing.F) {
 	f.Add([]byte(`{"size": {"height": 3, "width": 4}, "image_mean": [0.5], "crop_size": 3}`))
 	f.Add([]byte(`{"feature_extractor_type": "DeiTFeatureExtractor", "do_resize": null, "note": [1]}`))
+	f.Add([]byte(`{"image_processor_type": "YolosImageProcessor", "size": 8, "max_size": 9, "pad_size": {"height": 9, "width": 9}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		c, err := vision.ParseProcessorConfig(text, "CLIPImageProcessor")
 		if err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/clip"
 	"github.com/gotrainer/gotrainer/models/convnext"
 	"github.com/gotrainer/gotrainer/models/deberta"
+	"github.com/gotrainer/gotrainer/models/detr"
 	"github.com/gotrainer/gotrainer/models/dinov2"
 	"github.com/gotrainer/gotrainer/models/distilbert"
 	"github.com/gotrainer/gotrainer/models/electra"
@@ -40,6 +41,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/vit"
 	"github.com/gotrainer/gotrainer/models/wav2vec2"
 	"github.com/gotrainer/gotrainer/models/whisper"
+	"github.com/gotrainer/gotrainer/models/yolos"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/nn/quantized"
 	"github.com/gotrainer/gotrainer/text"
@@ -125,6 +127,7 @@ var (
 	imageClassification = task{class: "ForImageClassification", head: newImageHead, images: true}
 	// semanticSegmentation classifies each pixel, by the feature maps of the image.
 	semanticSegmentation = task{class: "ForSemanticSegmentation", head: newMapsHead, images: true}
+	objectDetection      = task{class: "ForObjectDetection", images: true}
 
 	zeroShotImages = task{class: "Model", head: newNoHead, alone: true, images: true, texts: true}
 
@@ -177,8 +180,9 @@ var (
 		"convnextv2": convnext.Blueprint, "clip": clip.Blueprint, "dinov2": dinov2.Blueprint,
 		"dinov2_with_registers": dinov2.Blueprint, "segformer": segformer.Blueprint,
 	}
-	segmenters = blueprints{"segformer": segformer.Blueprint} // of pictures
-	duals      = blueprints{"clip": clip.Blueprint}           // an encoder of texts and one of images
+	segmenters = blueprints{"segformer": segformer.Blueprint}                 // of pictures
+	detectors  = blueprints{"detr": detr.Blueprint, "yolos": yolos.Blueprint} // of objects in pictures
+	duals      = blueprints{"clip": clip.Blueprint}                           // an encoder of texts and one of images
 )
 
 // load reads a model, or a model with an adapter, from a folder, or from the Hub if there is no
@@ -269,7 +273,7 @@ func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Bluepr
 		h.ProblemType = ""
 	case questionAnswering.class:
 		h = classify.Head{NumLabels: 2}
-	case tokenClassification.class, semanticSegmentation.class:
+	case tokenClassification.class, semanticSegmentation.class, objectDetection.class:
 		h.ProblemType = "" // the setting is for classifiers of texts
 	}
 	if tok := o.CTCTokenizer; tok != nil {
@@ -295,6 +299,8 @@ func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Bluepr
 		known = duals
 	case t.class == semanticSegmentation.class:
 		known = segmenters
+	case t.class == objectDetection.class:
+		known = detectors
 	case t.images:
 		known = ofPictures
 	}

@@ -194,8 +194,8 @@ func (m *Model) Architecture() string {
 // The attention mask, [B, L], has 0 for padding; undefined means that there is none. Token types,
 // [B, L], tell a second text from the first; undefined means 0. An [EncoderModel] returns hidden
 // states, [B, L, hidden]. A text-to-text model has [Seq2SeqLanguageModel.ForwardPair] instead, an
-// image model [ImageClassifier.Forward], [SemanticSegmenter.Forward] or
-// [ImageToTextModel.ForwardPair], a model of speech [SpeechToTextModel.ForwardPair], a model of
+// image model [ImageClassifier.Forward], [SemanticSegmenter.Forward], [ObjectDetector.Predictions]
+// or [ImageToTextModel.ForwardPair], a model of speech [SpeechToTextModel.ForwardPair], a model of
 // sound [CTCModel.Forward] or [AudioClassifier.Forward], and a model that compares texts with
 // images the methods of [ZeroShotImageClassifier].
 func (m *Model) Forward(ids, mask, types torch.Tensor) torch.Tensor {
@@ -205,7 +205,8 @@ func (m *Model) Forward(ids, mask, types torch.Tensor) torch.Tensor {
 	}
 	if m.task.images {
 		panic(torch.Errorf("auto.Model.Forward", torch.ErrNotSupported,
-			"%s takes pictures: ImageClassifier.Forward, SemanticSegmenter.Forward or ImageToTextModel.ForwardPair",
+			"%s takes pictures: ImageClassifier.Forward, SemanticSegmenter.Forward, ObjectDetector.Predictions or "+
+				"ImageToTextModel.ForwardPair",
 			m.Architecture()))
 	}
 	if m.task.speech {

@@ -31,7 +31,11 @@ type Images struct {
 // begin with the name of the task's package. memory returns a slice of n numbers for the pixels.
 func (l ImageLimits) Collate(pkg string, images []Image, memory func(n int) []float32) (b Images, err error) {
 	for i, im := range images {
-		if reason := l.fault(im, images[0].Shape); reason != "" {
+		reason := l.Fault(im)
+		if first := images[0].Shape; reason == "" && !slices.Equal(im.Shape, first) {
+			reason = fmt.Sprintf("Shape is %v, and %v of the first picture; those of a batch have one size", im.Shape, first)
+		}
+		if reason != "" {
 			return b, &SampleError{pkg, i, reason}
 		}
 	}
@@ -43,9 +47,8 @@ func (l ImageLimits) Collate(pkg string, images []Image, memory func(n int) []fl
 	return b, nil
 }
 
-// fault says why a model of these limits cannot take an image in a batch whose first image has the
-// shape first; empty: it can.
-func (l ImageLimits) fault(im Image, first []int64) string {
+// Fault says why a model of these limits cannot take an image; empty: it can.
+func (l ImageLimits) Fault(im Image) string {
 	wanted := []int64{l.Channels, l.Height, l.Width}
 	values := 1
 	for _, n := range im.Shape {
@@ -56,8 +59,6 @@ func (l ImageLimits) fault(im Image, first []int64) string {
 		return fmt.Sprintf("Shape is %v; the model takes pictures of %v", im.Shape, wanted)
 	case len(im.Shape) != 3 || im.Shape[0] != l.Channels || im.Shape[1] < 1 || im.Shape[2] < 1:
 		return fmt.Sprintf("Shape is %v; the model takes [%d height width]", im.Shape, l.Channels)
-	case !slices.Equal(im.Shape, first):
-		return fmt.Sprintf("Shape is %v, and %v of the first picture; those of a batch have one size", im.Shape, first)
 	case len(im.Pixels) != values:
 		return fmt.Sprintf("Pixels has %d values; Shape, %v, says %d", len(im.Pixels), im.Shape, values)
 	}

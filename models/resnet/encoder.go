@@ -39,8 +39,8 @@ type layer struct {
 
 // convolution is ResNetConvLayer and, without an activation, ResNetShortCut.
 type convolution struct {
-	Convolution   *nn.Conv2d      `module:"convolution"`
-	Normalization *nn.BatchNorm2d `module:"normalization"`
+	Convolution   *nn.Conv2d `module:"convolution"`
+	Normalization nn.Layer   `module:"normalization"` // nn.BatchNorm2d, or FrozenBatchNorm2d in a backbone
 
 	activation transformer.Activation // nil: none
 }
@@ -107,6 +107,11 @@ func (c *convolution) DrawWeights(_ float64, wanted func(name string, t torch.Te
 // converted to the dtype of the weights. Forward panics with [*torch.Error] if the images have
 // another number of channels.
 func (m *encoder) Forward(pixels torch.Tensor) torch.Tensor {
+	return torch.Return(func() torch.Tensor { return m.Pooler.Forward(m.features(pixels)) })
+}
+
+// features returns what Forward pools.
+func (m *encoder) features(pixels torch.Tensor) torch.Tensor {
 	if shape := pixels.Shape(); len(shape) != 4 || shape[1] != m.channels {
 		panic(torch.Errorf("resnet.Forward", torch.ErrInvalid, "the pixels are %v; want [B, %d, height, width]", shape,
 			m.channels))
@@ -117,7 +122,7 @@ func (m *encoder) Forward(pixels torch.Tensor) torch.Tensor {
 		for _, s := range m.Encoder.Stages {
 			x = s.Layers.Forward(x)
 		}
-		return m.Pooler.Forward(x)
+		return x
 	})
 }
 

@@ -3,6 +3,7 @@ package transformer
 import (
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/ctc"
+	"github.com/gotrainer/gotrainer/models/detect"
 	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/nn"
@@ -34,6 +35,7 @@ type Blueprint struct {
 	// Waveforms are those of a model that takes sound as it is, and CTC is its loss.
 	Waveforms inputs.WaveformLimits
 	CTC       ctc.Settings
+	Detection detect.LossSettings // of a model that finds objects
 	// ImageProcessor is the image processor of a model of pictures whose files name none:
 	// ViTImageProcessor.
 	ImageProcessor string
@@ -141,6 +143,15 @@ type Backbone struct {
 	// FeatureMaps maps pixels to the maps that a [MapsHead] takes; nil: the model has no such head.
 	FeatureMaps func(pixels torch.Tensor) []torch.Tensor
 	Dual        *Dual // nil unless it compares texts with images
+
+	// ForwardQueries maps pixels and their mask, [B, height, width], which is 1 where there is image and
+	// may be undefined, to the hidden states of the queries that find objects, [B, queries, hidden], and
+	// to those of all layers if the loss includes the earlier ones, [layers, B, queries, hidden];
+	// otherwise the second result is undefined. FreezeBackbone excludes the whole network that it begins
+	// with from training, or only what usually is; nil: there is none. In models that find no objects
+	// both are nil.
+	ForwardQueries func(pixels, mask torch.Tensor) (last, all torch.Tensor)
+	FreezeBackbone func(whole bool)
 
 	// Hear maps the samples of sound, [B, samples], of which each row has its own number, to hidden
 	// states; nil lengths mean that all are sound. MaskGenerator is that of the masks that it draws in

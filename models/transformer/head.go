@@ -26,6 +26,35 @@ type MapsHead interface {
 	ForwardMaps(maps []torch.Tensor) torch.Tensor
 }
 
+// DetectionHead is a [Head] that also predicts boxes.
+type DetectionHead interface {
+	Head
+	// Boxes maps hidden states, [B, queries, hidden], to the centers and sizes of boxes, as shares of
+	// the image's sides, [B, queries, 4].
+	Boxes(hidden torch.Tensor) torch.Tensor
+}
+
+// MLP is linear layers with ReLU between them: DetrMLPPredictionHead.
+type MLP struct {
+	Layers []*nn.Linear `module:"layers"`
+}
+
+// MLP makes three layers; those inside have as many features as the input.
+func (b Builder) MLP(in, out int64) *MLP {
+	return &MLP{[]*nn.Linear{b.Linear(in, in), b.Linear(in, in), b.Linear(in, out)}}
+}
+
+// Forward maps [..., in] to [..., out].
+func (m *MLP) Forward(x torch.Tensor) torch.Tensor {
+	for i, l := range m.Layers {
+		if i > 0 {
+			x = x.ReLU()
+		}
+		x = l.Forward(x)
+	}
+	return x
+}
+
 // RootParams is a [Head] with parameters that no module of the model contains.
 type RootParams interface {
 	// RootParams returns a struct with these parameters; nil: there are none.

@@ -36,7 +36,21 @@ func (s *Stack[L]) Forward(x torch.Tensor, mask Mask) torch.Tensor {
 
 // ForwardEach is Forward for layers that each have their own mask.
 func (s *Stack[L]) ForwardEach(x torch.Tensor, maskOf func(layer int) Mask) torch.Tensor {
+	return s.forward(x, maskOf, nil)
+}
+
+// ForwardBetween is Forward that passes the output of each layer but the last through a function.
+func (s *Stack[L]) ForwardBetween(x torch.Tensor, mask Mask,
+	between func(layer int, x torch.Tensor) torch.Tensor) torch.Tensor {
+	return s.forward(x, func(int) Mask { return mask }, between)
+}
+
+func (s *Stack[L]) forward(x torch.Tensor, maskOf func(layer int) Mask,
+	between func(layer int, x torch.Tensor) torch.Tensor) torch.Tensor {
 	for i, layer := range s.Layer {
+		if i > 0 && between != nil {
+			x = between(i-1, x)
+		}
 		mask := maskOf(i)
 		again := func(in []torch.Tensor) []torch.Tensor {
 			same := mask

@@ -56,7 +56,7 @@ var (
 
 func newModel(c Config, b transformer.Builder) *Model {
 	m := &Model{config: c, Embeddings: newEmbeddings(c, b)}
-	m.Encoder = transformer.NewEncoder(c.NumLayers, func() *Layer { return newLayer(c, b) })
+	m.Encoder = transformer.NewEncoder(c.NumLayers, func() *Layer { return NewLayer(c, b) })
 	m.LayerNorm, m.Pooler = b.LayerNorm(c.HiddenSize, c.LayerNormEps), b.Pooler(c.HiddenSize)
 	if !b.Undrawn {
 		transformer.InitWeights(m, c.InitializerRange, nil)
@@ -64,7 +64,8 @@ func newModel(c Config, b transformer.Builder) *Model {
 	return m
 }
 
-func newLayer(c Config, b transformer.Builder) *Layer {
+// NewLayer makes a layer of the sizes and settings that c has; all of them must be set.
+func NewLayer(c Config, b transformer.Builder) *Layer {
 	size := c.HiddenSize
 	projection := func() *nn.Linear { return b.LinearWith(size, size, *c.QKVBias) }
 	activation, err := transformer.ActivationByName(c.HiddenAct)

@@ -71,6 +71,14 @@ func forward(head string, m *auto.Model, in string) (func() torch.Tensor, error)
 		s, err := c.EncodeFile(filepath.Join(in, "picture.png"), "")
 		return func() torch.Tensor { return c.Forward(torch.From(s.Pixels, append([]int64{1}, s.Shape...)...)) }, err
 	}
+	if head == "ObjectDetection" {
+		d := &auto.ObjectDetector{Model: m}
+		s, err := d.EncodeFile(filepath.Join(in, "picture.png"), nil)
+		return func() torch.Tensor {
+			p := d.Predictions(torch.From(s.Pixels, append([]int64{1}, s.Shape...)...), torch.Tensor{})
+			return torch.Cat([]torch.Tensor{p.Logits, p.Boxes}, -1)
+		}, err
+	}
 	inputs, err := pretrained.OpenFile(filepath.Join(in, "inputs.safetensors"))
 	if err != nil {
 		return nil, err
@@ -180,6 +188,12 @@ func load(head, dir string) (*auto.Model, error) {
 		return m.Model, nil
 	case "SemanticSegmentation":
 		m, err := auto.SemanticSegmentation(ctx, dir, auto.Options{})
+		if err != nil {
+			return nil, err
+		}
+		return m.Model, nil
+	case "ObjectDetection":
+		m, err := auto.ObjectDetection(ctx, dir, auto.Options{})
 		if err != nil {
 			return nil, err
 		}

@@ -330,9 +330,7 @@ def write(path, prefix, list_):
                     encoder.save_pretrained(folder)
                     torch.manual_seed(5)
                     entry.update(
-                        fine=hashes(
-                            cls.from_pretrained(folder, num_labels=settings.get("num_labels", LABELS[head]))
-                        ),
+                        fine=hashes(cls.from_pretrained(folder, num_labels=settings.get("num_labels", LABELS[head]))),
                         fine_generator=state(),
                     )
             if whole:

@@ -24,9 +24,7 @@ SIZES = dict(
     decoder_hidden_size=10,
     image_size=[16, 24],
 )
-DROP = dict(
-    hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.3, classifier_dropout_prob=0.3, drop_path_rate=0.5
-)
+DROP = dict(hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.3, classifier_dropout_prob=0.3, drop_path_rate=0.5)
 PLAIN = dict(classifier_dropout_prob=0.0, drop_path_rate=0.0)
 OTHER = dict(
     num_encoder_blocks=3,

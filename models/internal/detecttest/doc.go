@@ -1,0 +1,2 @@
+// Package detecttest has the tests of models that find objects, against transformers.
+package detecttest
