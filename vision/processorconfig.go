@@ -290,38 +290,52 @@ func (o ProcessorOptions) size() processorSize {
 	return processorSize{"height": o.Height, "width": o.Width}
 }
 
+// writable returns the class whose file has a place for the options, and whether it is one for
+// detectors.
+func (c ProcessorConfig) writable() (class string, detects bool, err error) {
+	o, class := c.ProcessorOptions, strings.TrimSuffix(c.Type, imageProcessor)
+	if o.Mirror || o.Wrap8Bit || o.Gray && len(o.Mean) != 1 {
+		return "", false, fmt.Errorf("vision: %s has no place for Mirror, Wrap8Bit, and Gray without one Mean",
+			ProcessorConfigName)
+	}
+	if o.ReduceLabels && class != segformer {
+		return "", false, fmt.Errorf("vision: %s of a %s has no place for ReduceLabels; a %s has", ProcessorConfigName,
+			c.Type, segformer+imageProcessor)
+	}
+	if detector, ok := c.detector(); ok {
+		return detector, true, nil
+	}
+	switch {
+	case o.LongestEdge+o.MaxHeight+o.PadHeight > 0:
+		return "", false, fmt.Errorf("vision: %s has no place for a cut together with LongestEdge, MaxHeight or PadHeight, "+
+			"and for a Multiple other than %d", ProcessorConfigName, yolosMultiple)
+	case class == yolos || class == detr:
+		return "ViT", false, nil
+	case class == segformer && o.CropWidth > 0:
+		return "", false, errSegformerCrops
+	}
+	if _, _, ok := c.shortestEdge(); !ok && class == convNext {
+		return "ViT", false, nil
+	}
+	return class, false, nil
+}
+
 // MarshalJSON writes the file as transformers 5 does. What a ConvNextImageProcessor cannot do is
 // written as a ViTImageProcessor; transformers takes the class from the file, whatever the model is.
 // Mirror and Wrap8Bit, Gray without Mean, and ReduceLabels of another class than
-// SegformerImageProcessor cannot be written and are an error. Float32 is not
-// written: transformers always computes in float32.
+// SegformerImageProcessor cannot be written and are an error. Float32 is not written: transformers
+// always computes in float32.
 func (c ProcessorConfig) MarshalJSON() ([]byte, error) {
+	class, detects, err := c.writable()
+	if err != nil {
+		return nil, err
+	}
+	c.Type = class + imageProcessor
 	o := c.ProcessorOptions
-	if o.Mirror || o.Wrap8Bit || o.Gray && len(o.Mean) != 1 {
-		return nil, fmt.Errorf("vision: %s has no place for Mirror, Wrap8Bit, and Gray without one Mean", ProcessorConfigName)
-	}
-	if o.ReduceLabels && c.Type != segformer+imageProcessor {
-		return nil, fmt.Errorf("vision: %s of a %s has no place for ReduceLabels; a %s has", ProcessorConfigName, c.Type,
-			segformer+imageProcessor)
-	}
-	class, detects := c.detector()
-	switch {
-	case detects:
-		c.Type = class + imageProcessor
-	case o.LongestEdge+o.MaxHeight+o.PadHeight > 0:
-		return nil, fmt.Errorf("vision: %s has no place for a cut together with LongestEdge, MaxHeight or PadHeight, and "+
-			"for a Multiple other than %d", ProcessorConfigName, yolosMultiple)
-	case c.Type == yolos+imageProcessor || c.Type == detr+imageProcessor:
-		c.Type = "ViT" + imageProcessor
-	}
-	edge, cropPct, ok := c.shortestEdge()
-	if !ok && c.Type == convNext+imageProcessor {
-		c.Type = "ViT" + imageProcessor
-	}
 	f := processorFile{DoResize: new(o.Width+o.ShortestEdge+o.MaxWidth > 0), DoCenterCrop: new(o.CropWidth > 0),
 		DoRescale: new(o.Rescale != 0), DoNormalize: new(len(o.Mean) > 0), DoConvertRGB: new(c.ConvertRGB),
 		ImageMean: o.perChannel(o.Mean), ImageStd: o.perChannel(o.Std)}
-	d := processorDefaults(strings.TrimSuffix(c.Type, imageProcessor))
+	d := processorDefaults(class)
 	if !*f.DoCenterCrop && d.DoCenterCrop == nil { // a step that the class does not do by default is omitted
 		f.DoCenterCrop = nil
 	}
@@ -340,7 +354,8 @@ func (c ProcessorConfig) MarshalJSON() ([]byte, error) {
 			f.PadSize = processorSize{"height": o.PadHeight, "width": o.PadWidth}
 		}
 	}
-	if c.Type == convNext+imageProcessor {
+	if class == convNext {
+		edge, cropPct, _ := c.shortestEdge()
 		if f.CropPct = &cropPct; *f.DoResize {
 			f.Size = processorSize{"shortest_edge": edge}
 		}
@@ -348,11 +363,8 @@ func (c ProcessorConfig) MarshalJSON() ([]byte, error) {
 			f.DoCenterCrop = nil // resizing includes it
 		}
 	}
-	if c.Type == segformer+imageProcessor {
+	if class == segformer {
 		f.DoReduceLabels = &o.ReduceLabels
-		if is(f.DoCenterCrop) {
-			return nil, errSegformerCrops
-		}
 	}
 	if is(f.DoCenterCrop) {
 		f.CropSize = processorSize{"height": o.CropHeight, "width": o.CropWidth}

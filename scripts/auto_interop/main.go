@@ -141,99 +141,47 @@ func hears(m *auto.Model, head, path string) (func() torch.Tensor, error) {
 	return func() torch.Tensor { return (&auto.AudioClassifier{Model: m}).Forward(x, lengths) }, nil
 }
 
-func load(head, dir string) (*auto.Model, error) {
-	ctx := context.Background()
-	switch head {
-	case "SequenceClassification":
-		m, err := auto.SequenceClassification(ctx, dir, auto.Options{})
+// loaders read a model, by head.
+var loaders = map[string]func(dir string) (*auto.Model, error){
+	"SequenceClassification": loader(auto.SequenceClassification,
+		func(m *auto.SequenceClassifier) *auto.Model { return m.Model }),
+	"TokenClassification": loader(auto.TokenClassification,
+		func(m *auto.TokenClassifier) *auto.Model { return m.Model }),
+	"QuestionAnswering": loader(auto.QuestionAnswering,
+		func(m *auto.QuestionAnswerer) *auto.Model { return m.Model }),
+	"MultipleChoice": loader(auto.MultipleChoice, func(m *auto.MultipleChoiceModel) *auto.Model { return m.Model }),
+	"MaskedLM":       loader(auto.MaskedLM, func(m *auto.MaskedLanguageModel) *auto.Model { return m.Model }),
+	"Seq2SeqLM":      loader(auto.Seq2SeqLM, func(m *auto.Seq2SeqLanguageModel) *auto.Model { return m.Model }),
+	"CausalLM":       loader(auto.CausalLM, func(m *auto.CausalLanguageModel) *auto.Model { return m.Model }),
+	"ImageClassification": loader(auto.ImageClassification,
+		func(m *auto.ImageClassifier) *auto.Model { return m.Model }),
+	"SemanticSegmentation": loader(auto.SemanticSegmentation,
+		func(m *auto.SemanticSegmenter) *auto.Model { return m.Model }),
+	"ObjectDetection": loader(auto.ObjectDetection, func(m *auto.ObjectDetector) *auto.Model { return m.Model }),
+	"ZeroShotImageClassification": loader(auto.ZeroShotImageClassification,
+		func(m *auto.ZeroShotImageClassifier) *auto.Model { return m.Model }),
+	"ImageTextToText": loader(auto.ImageToText, func(m *auto.ImageToTextModel) *auto.Model { return m.Model }),
+	"SpeechSeq2Seq":   loader(auto.SpeechToText, func(m *auto.SpeechToTextModel) *auto.Model { return m.Model }),
+	"CTC":             loader(auto.CTC, func(m *auto.CTCModel) *auto.Model { return m.Model }),
+	"AudioClassification": loader(auto.AudioClassification,
+		func(m *auto.AudioClassifier) *auto.Model { return m.Model }),
+}
+
+func loader[M any](load func(context.Context, string, auto.Options) (M, error), model func(M) *auto.Model,
+) func(dir string) (*auto.Model, error) {
+	return func(dir string) (*auto.Model, error) {
+		m, err := load(context.Background(), dir, auto.Options{})
 		if err != nil {
 			return nil, err
 		}
-		return m.Model, nil
-	case "TokenClassification":
-		m, err := auto.TokenClassification(ctx, dir, auto.Options{})
-		if err != nil {
-			return nil, err
-		}
-		return m.Model, nil
-	case "QuestionAnswering":
-		m, err := auto.QuestionAnswering(ctx, dir, auto.Options{})
-		if err != nil {
-			return nil, err
-		}
-		return m.Model, nil
-	case "MultipleChoice":
-		m, err := auto.MultipleChoice(ctx, dir, auto.Options{})
-		if err != nil {
-			return nil, err
-		}
-		return m.Model, nil
-	case "MaskedLM":
-		m, err := auto.MaskedLM(ctx, dir, auto.Options{})
-		if err != nil {
-			return nil, err
-		}
-		return m.Model, nil
-	case "Seq2SeqLM":
-		m, err := auto.Seq2SeqLM(ctx, dir, auto.Options{})
-		if err != nil {
-			return nil, err
-		}
-		return m.Model, nil
-	case "ImageClassification":
-		m, err := auto.ImageClassification(ctx, dir, auto.Options{})
-		if err != nil {
-			return nil, err
-		}
-		return m.Model, nil
-	case "SemanticSegmentation":
-		m, err := auto.SemanticSegmentation(ctx, dir, auto.Options{})
-		if err != nil {
-			return nil, err
-		}
-		return m.Model, nil
-	case "ObjectDetection":
-		m, err := auto.ObjectDetection(ctx, dir, auto.Options{})
-		if err != nil {
-			return nil, err
-		}
-		return m.Model, nil
-	case "ZeroShotImageClassification":
-		m, err := auto.ZeroShotImageClassification(ctx, dir, auto.Options{})
-		if err != nil {
-			return nil, err
-		}
-		return m.Model, nil
-	case "ImageTextToText":
-		m, err := auto.ImageToText(ctx, dir, auto.Options{})
-		if err != nil {
-			return nil, err
-		}
-		return m.Model, nil
-	case "SpeechSeq2Seq":
-		m, err := auto.SpeechToText(ctx, dir, auto.Options{})
-		if err != nil {
-			return nil, err
-		}
-		return m.Model, nil
-	case "CTC":
-		m, err := auto.CTC(ctx, dir, auto.Options{})
-		if err != nil {
-			return nil, err
-		}
-		return m.Model, nil
-	case "AudioClassification":
-		m, err := auto.AudioClassification(ctx, dir, auto.Options{})
-		if err != nil {
-			return nil, err
-		}
-		return m.Model, nil
-	case "CausalLM":
-		m, err := auto.CausalLM(ctx, dir, auto.Options{})
-		if err != nil {
-			return nil, err
-		}
-		return m.Model, nil
+		return model(m), nil
 	}
-	return nil, fmt.Errorf("there is no head %q", head)
+}
+
+func load(head, dir string) (*auto.Model, error) {
+	load, ok := loaders[head]
+	if !ok {
+		return nil, fmt.Errorf("there is no head %q", head)
+	}
+	return load(dir)
 }
