@@ -6,7 +6,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -22,12 +21,9 @@ import (
 	"github.com/gotrainer/gotrainer/models/internal/modeltest"
 	"github.com/gotrainer/gotrainer/models/lora"
 	"github.com/gotrainer/gotrainer/nn"
-	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/text/chat"
 	"github.com/gotrainer/gotrainer/torch"
-	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/engine"
-	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
 func TestMain(m *testing.M) {
@@ -73,21 +69,18 @@ type recorded struct {
 
 // settings are those of DPOConfig.
 type settings struct {
-	LossType      any       `json:"loss_type"`
-	LossWeights   []float64 `json:"loss_weights"`
-	Beta          float64
-	Smoothing     float64         `json:"label_smoothing"`
-	LDAlpha       *float64        `json:"ld_alpha"`
-	UseWeighting  bool            `json:"use_weighting"`
-	FDivergence   dpo.FDivergence `json:"f_divergence_type"`
-	FAlpha        float64         `json:"f_alpha_divergence_coef"`
-	MaxLength     json.RawMessage `json:"max_length"`
-	MaxSteps      int             `json:"max_steps"`
-	Accumulate    int             `json:"gradient_accumulation_steps"`
-	Logging       int             `json:"logging_steps"`
-	Precompute    bool            `json:"precompute_ref_log_probs"`
-	BF16          bool
-	Checkpointing bool `json:"gradient_checkpointing"`
+	LossType     any       `json:"loss_type"`
+	LossWeights  []float64 `json:"loss_weights"`
+	Beta         float64
+	Smoothing    float64         `json:"label_smoothing"`
+	LDAlpha      *float64        `json:"ld_alpha"`
+	UseWeighting bool            `json:"use_weighting"`
+	FDivergence  dpo.FDivergence `json:"f_divergence_type"`
+	FAlpha       float64         `json:"f_alpha_divergence_coef"`
+	MaxLength    json.RawMessage `json:"max_length"`
+	Precompute   bool            `json:"precompute_ref_log_probs"`
+
+	modeltest.TRLSettings
 }
 
 func (s settings) options() dpo.TaskOptions {
@@ -247,39 +240,7 @@ func TestRunsHaveTheBitsOfDPOTrainer(t *testing.T) {
 				samples, err = task.Precompute(t.Context(), samples, 4)
 				require.NoError(t, err)
 			}
-			optimizer, err := optim.ByName("adamw_torch_fused", optim.Arguments{LearningRate: 1e-3})
-			require.NoError(t, err)
-			eo := engine.Options{Optimizer: optimizer, GradientCheckpointing: run.Settings.Checkpointing}
-			share := 1e-3
-			if run.Settings.BF16 {
-				eo.Precision, share = amp.BF16, 5e-2
-			}
-			step, err := engine.New(task, eo)
-			require.NoError(t, err)
-			fit, err := trainer.New(step, trainer.Options{MaxSteps: run.Settings.MaxSteps, BatchSize: 4, EvalBatchSize: 8,
-				Accumulate: max(1, run.Settings.Accumulate), Log: trainer.Every(max(1, run.Settings.Logging), trainer.Update),
-				Save: trainer.Never, Semantics: semantics.HuggingFace, Progress: io.Discard})
-			require.NoError(t, err)
-			result, err := fit.Fit(t.Context(), data.Slice[dpo.Sample](samples), nil)
-			require.NoError(t, err)
-			logs := slices.DeleteFunc(result.History, func(l trainer.Logs) bool { _, ok := l["loss"]; return !ok })
-			require.Len(t, logs, len(run.Logs)-1)
-			for i, l := range logs {
-				modeltest.SameNumbers(t, run.Logs[i], l, share)
-			}
-			if testenv.SameBits() {
-				assert.Equal(t, run.Final, modeltest.Trained(m))
-			}
-			metrics, err := fit.Evaluate(t.Context(), data.Slice[dpo.Sample](eval))
-			require.NoError(t, err)
-			if testenv.SameBits() {
-				share = 1e-5
-			}
-			for name, want := range run.Logs[len(logs)] { // the mean over all samples has another order of sums
-				w, err := strconv.ParseFloat(want, 64)
-				require.NoError(t, err)
-				assert.InDelta(t, w, metrics[strings.TrimPrefix(name, "eval_")], share*(1+max(w, -w)), name)
-			}
+			modeltest.SameTRLRun(t, task, run.Settings.TRLSettings, samples, eval, run.Logs, run.Final)
 		})
 	}
 }

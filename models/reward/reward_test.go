@@ -5,8 +5,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -22,12 +20,9 @@ import (
 	"github.com/gotrainer/gotrainer/models/lora"
 	"github.com/gotrainer/gotrainer/models/reward"
 	"github.com/gotrainer/gotrainer/nn"
-	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/text/chat"
 	"github.com/gotrainer/gotrainer/torch"
-	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/engine"
-	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
 // preferences has the preferences and the tokenizer.
@@ -79,11 +74,8 @@ type recorded struct {
 type settings struct {
 	Center         float64 `json:"center_rewards_coefficient"`
 	DisableDropout *bool   `json:"disable_dropout"`
-	MaxSteps       int     `json:"max_steps"`
-	Accumulate     int     `json:"gradient_accumulation_steps"`
-	Logging        int     `json:"logging_steps"`
-	BF16           bool
-	Checkpointing  bool `json:"gradient_checkpointing"`
+
+	modeltest.TRLSettings
 }
 
 func (s settings) options() reward.TaskOptions {
@@ -220,39 +212,7 @@ func TestRunsHaveTheBitsOfRewardTrainer(t *testing.T) {
 			}
 			samples := texts(t, m, run.Margins)
 			eval := task.Keep(samples[:8])
-			optimizer, err := optim.ByName("adamw_torch_fused", optim.Arguments{LearningRate: 1e-3})
-			require.NoError(t, err)
-			eo := engine.Options{Optimizer: optimizer, GradientCheckpointing: run.Settings.Checkpointing}
-			share := 1e-3
-			if run.Settings.BF16 {
-				eo.Precision, share = amp.BF16, 5e-2
-			}
-			step, err := engine.New(task, eo)
-			require.NoError(t, err)
-			fit, err := trainer.New(step, trainer.Options{MaxSteps: run.Settings.MaxSteps, BatchSize: 4, EvalBatchSize: 8,
-				Accumulate: max(1, run.Settings.Accumulate), Log: trainer.Every(max(1, run.Settings.Logging), trainer.Update),
-				Save: trainer.Never, Semantics: semantics.HuggingFace, Progress: io.Discard})
-			require.NoError(t, err)
-			result, err := fit.Fit(t.Context(), data.Slice[reward.Sample](task.Keep(samples)), nil)
-			require.NoError(t, err)
-			logs := slices.DeleteFunc(result.History, func(l trainer.Logs) bool { _, ok := l["loss"]; return !ok })
-			require.Len(t, logs, len(run.Logs)-1)
-			for i, l := range logs {
-				modeltest.SameNumbers(t, run.Logs[i], l, share)
-			}
-			if testenv.SameBits() {
-				assert.Equal(t, run.Final, modeltest.Trained(m))
-			}
-			metrics, err := fit.Evaluate(t.Context(), data.Slice[reward.Sample](eval))
-			require.NoError(t, err)
-			if testenv.SameBits() {
-				share = 1e-5
-			}
-			for name, want := range run.Logs[len(logs)] { // the mean over all samples has another order of sums
-				w, err := strconv.ParseFloat(want, 64)
-				require.NoError(t, err)
-				assert.InDelta(t, w, metrics[strings.TrimPrefix(name, "eval_")], share*(1+max(w, -w)), name)
-			}
+			modeltest.SameTRLRun(t, task, run.Settings.TRLSettings, task.Keep(samples), eval, run.Logs, run.Final)
 		})
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -23,11 +21,8 @@ import (
 	"github.com/gotrainer/gotrainer/models/lora"
 	"github.com/gotrainer/gotrainer/models/sft"
 	"github.com/gotrainer/gotrainer/nn"
-	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/torch"
-	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/engine"
-	"github.com/gotrainer/gotrainer/trainer/semantics"
 )
 
 func TestMain(m *testing.M) {
@@ -74,14 +69,11 @@ type recorded struct {
 
 // settings are those of SFTConfig.
 type settings struct {
-	LossType      sft.LossType `json:"loss_type"`
-	MaxLength     int          `json:"max_length"`
-	Multiple      int          `json:"pad_to_multiple_of"`
-	MaxSteps      int          `json:"max_steps"`
-	Accumulate    int          `json:"gradient_accumulation_steps"`
-	Logging       int          `json:"logging_steps"`
-	BF16          bool
-	Checkpointing bool `json:"gradient_checkpointing"`
+	LossType  sft.LossType `json:"loss_type"`
+	MaxLength int          `json:"max_length"`
+	Multiple  int          `json:"pad_to_multiple_of"`
+
+	modeltest.TRLSettings
 }
 
 func (s settings) options(family string) sft.TaskOptions {
@@ -200,39 +192,7 @@ func TestRunsHaveTheBitsOfSFTTrainer(t *testing.T) {
 			samples := r.samples(run.Whole)
 			eval := task.Keep(samples[:8])
 			samples = task.Keep(samples)
-			optimizer, err := optim.ByName("adamw_torch_fused", optim.Arguments{LearningRate: 1e-3})
-			require.NoError(t, err)
-			o := engine.Options{Optimizer: optimizer, GradientCheckpointing: run.Settings.Checkpointing}
-			share := 1e-3
-			if run.Settings.BF16 {
-				o.Precision, share = amp.BF16, 5e-2
-			}
-			step, err := engine.New(task, o)
-			require.NoError(t, err)
-			fit, err := trainer.New(step, trainer.Options{MaxSteps: run.Settings.MaxSteps, BatchSize: 4, EvalBatchSize: 8,
-				Accumulate: max(1, run.Settings.Accumulate), Log: trainer.Every(max(1, run.Settings.Logging), trainer.Update),
-				Save: trainer.Never, Semantics: semantics.HuggingFace, Progress: io.Discard})
-			require.NoError(t, err)
-			result, err := fit.Fit(t.Context(), data.Slice[sft.Sample](samples), nil)
-			require.NoError(t, err)
-			logs := slices.DeleteFunc(result.History, func(l trainer.Logs) bool { _, ok := l["loss"]; return !ok })
-			require.Len(t, logs, len(run.Logs)-1)
-			for i, l := range logs {
-				modeltest.SameNumbers(t, run.Logs[i], l, share)
-			}
-			if testenv.SameBits() {
-				assert.Equal(t, run.Final, modeltest.Trained(m))
-			}
-			metrics, err := fit.Evaluate(t.Context(), data.Slice[sft.Sample](eval))
-			require.NoError(t, err)
-			if testenv.SameBits() {
-				share = 1e-5
-			}
-			for name, want := range run.Logs[len(logs)] { // the mean over all tokens has another order of sums
-				w, err := strconv.ParseFloat(want, 64)
-				require.NoError(t, err)
-				assert.InDelta(t, w, metrics[strings.TrimPrefix(name, "eval_")], share*(1+max(w, -w)), name)
-			}
+			modeltest.SameTRLRun(t, task, run.Settings.TRLSettings, samples, eval, run.Logs, run.Final)
 		})
 	}
 }
