@@ -295,30 +295,13 @@ def wrap_for_hf(torch, spec, model):
     return Wrapped()
 
 
-def hf(torch, spec, a):
-    """transformers.Trainer with its defaults; only reporting, checkpoints and the sample order are set.
-
-    hf_tuned: progress bar off, NaN filter off, no column filter, no pinning on the CPU, TF32 and worker processes on a
-    GPU.
+def timed(rec, idx):
+    """A callback that reports each update to rec, and a mixin for transformers' Trainer that takes the samples idx in
+    turn and adds up the losses of an update. The callback needs the trainer's part.
     """
     import transformers
-    from transformers import Trainer, TrainerCallback, TrainingArguments
 
-    tuned, gpu = a.impl == "hf_tuned", a.device.startswith("cuda")
-    rec = C.Recorder(spec, a, torch)
-    model = wrap_for_hf(torch, spec, C.build_model(torch, spec, a.init))
-    data = C.Items(torch, spec, as_dict=True)
-    idx = C.order(torch, len(data), spec.batch, need(spec))
-
-    class Timer(TrainerCallback):
-        def on_train_begin(self, *_, **__):
-            rec.start()
-
-        def on_step_end(self, *_, **__):
-            rec.update(trainer.part)
-            trainer.part = 0.0
-
-    class Fixed(Trainer):
+    class Timed:
         part = 0.0
 
         def _get_train_sampler(self, *_, **__):
@@ -328,6 +311,39 @@ def hf(torch, spec, a):
             loss = super().training_step(*args, **kw)
             self.part = self.part + loss
             return loss
+
+    class Timer(transformers.TrainerCallback):
+        trainer = None
+
+        def on_train_begin(self, *_, **__):
+            rec.start()
+
+        def on_step_end(self, *_, **__):
+            rec.update(self.trainer.part)
+            self.trainer.part = 0.0
+
+    return Timer(), Timed
+
+
+def hf(torch, spec, a):
+    """transformers.Trainer with its defaults; only reporting, checkpoints and the sample order are set.
+
+    hf_tuned: progress bar off, NaN filter off, no column filter, no pinning on the CPU, TF32 and worker processes on a
+    GPU.
+    """
+    import transformers
+    from transformers import Trainer, TrainingArguments
+
+    tuned, gpu = a.impl == "hf_tuned", a.device.startswith("cuda")
+    rec = C.Recorder(spec, a, torch)
+    model = wrap_for_hf(torch, spec, C.build_model(torch, spec, a.init))
+    data = C.Items(torch, spec, as_dict=True)
+    idx = C.order(torch, len(data), spec.batch, need(spec))
+
+    timer, Timed = timed(rec, idx)
+
+    class Fixed(Timed, Trainer):
+        pass
 
     with tempfile.TemporaryDirectory() as out:
         kw = dict(
@@ -367,8 +383,9 @@ def hf(torch, spec, a):
                 args=TrainingArguments(**kw),
                 train_dataset=data,
                 data_collator=collate,
-                callbacks=[Timer()],
+                callbacks=[timer],
             )
+            timer.trainer = trainer
             torch.manual_seed(spec.seed + 1)
             trainer.train()
     rec.finish(transformers=transformers.__version__)
@@ -436,7 +453,6 @@ def trl(torch, spec, a):
     checkpointing; texts are tokens already.
     """
     import datasets
-    import transformers
     import trl
 
     datasets.disable_progress_bars()
@@ -446,25 +462,7 @@ def trl(torch, spec, a):
     tokenizer.eos_token = "[SEP]"
     texts = C.articles()
     end = [C.END]
-
-    class Timer(transformers.TrainerCallback):
-        def on_train_begin(self, *_, **__):
-            rec.start()
-
-        def on_step_end(self, *_, **__):
-            rec.update(trainer.part)
-            trainer.part = 0.0
-
-    class Timed:
-        part = 0.0
-
-        def _get_train_sampler(self, *_, **__):
-            return idx
-
-        def training_step(self, *args, **kw):
-            loss = super().training_step(*args, **kw)
-            self.part = self.part + loss
-            return loss
+    timer, Timed = timed(rec, C.order(torch, len(texts), spec.batch, need(spec)))
 
     class SFT(Timed, trl.SFTTrainer):
         pass
@@ -484,7 +482,7 @@ def trl(torch, spec, a):
         trainer.part = sum(rewards) / len(rewards)
         return rewards
 
-    settings, more, idx = {}, {}, C.order(torch, len(texts), spec.batch, need(spec))
+    settings, more = {}, {}
     if spec.name == "sft":
         cls, config, rows = SFT, trl.SFTConfig, [{"input_ids": t + end} for t in texts]
     elif spec.name == "dpo":
@@ -518,9 +516,10 @@ def trl(torch, spec, a):
             ),
             train_dataset=datasets.Dataset.from_list(rows),
             processing_class=tokenizer,
-            callbacks=[Timer()],
+            callbacks=[timer],
             **more,
         )
+        timer.trainer = trainer
         torch.manual_seed(spec.seed + 1)
         trainer.train()
     rec.finish()
