@@ -7,6 +7,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/internal/optional"
 	"github.com/gotrainer/gotrainer/models/dpo"
+	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/text"
@@ -66,6 +67,11 @@ func (m *CausalLanguageModel) frozen() *CausalLanguageModel {
 // of [Model.Forward].
 func (m *CausalLanguageModel) Hidden(ids, mask torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor { return m.backbone.Forward(ids, mask, torch.Tensor{}) })
+}
+
+// HiddenPacked is Hidden for a batch without its padding, where it is 0: [inputs.Packed].
+func (m *CausalLanguageModel) HiddenPacked(p *inputs.Packed) torch.Tensor {
+	return torch.Return(func() torch.Tensor { return p.Pad(m.backbone.ForwardPacked(p), 0) })
 }
 
 // Logits says how the logits of the output layer are transformed, such as scaled or soft-capped.

@@ -253,14 +253,20 @@ func (m *Model) ForwardAux(ids, mask, types torch.Tensor) (logits, aux torch.Ten
 }
 
 // SetPaddingFree makes the tasks that train the model leave out the padding of batches:
-// [transformer.Encoder.SetPaddingFree]. In the place of padding, logits are 0, and for the starts
-// and ends of answers -10000, and training ignores them. So, unlike with padding, no answer can be
-// there, and the loss is that of each text by itself. MPNet and DeBERTa return an error, since
-// their relative positions need rows of one width.
+// [transformer.Encoder.SetPaddingFree]; in a language model, rows may then join several texts
+// ([causallm.Pack]). In the place of padding, logits are 0, and for the starts and ends of answers
+// -10000, and training ignores them. So, unlike with padding, no answer can be there, and the loss
+// is that of each text by itself. MPNet and DeBERTa return an error, since their relative positions
+// need rows of one width; so do the text-to-text models, and a mixture of experts whose routers are
+// balanced by the loss.
 func (m *Model) SetPaddingFree(on bool) error {
-	if on && m.backbone.ForwardPacked == nil {
+	switch {
+	case on && m.backbone.ForwardPacked == nil:
 		return fmt.Errorf("auto: %s cannot leave padding out (SetPaddingFree); BERT, RoBERTa, XLM-RoBERTa, DistilBERT, "+
-			"ELECTRA and ModernBERT can", m.blueprint.Class)
+			"ELECTRA, ModernBERT, GPT-2 and the models of package llama can", m.blueprint.Class)
+	case on && m.HasAuxLoss():
+		return errors.New("auto: output_router_logits is true, and the loss that balances the experts is computed of " +
+			"padded batches; leave SetPaddingFree out, or set output_router_logits to false")
 	}
 	m.paddingFree = on
 	return nil
@@ -273,10 +279,13 @@ func (m *Model) PaddingFree() bool { return m.paddingFree }
 func (m *Model) ForwardPacked(p *inputs.Packed) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		hidden := m.backbone.ForwardPacked(p)
+		_, isScore := m.head.(*scoreHead)
 		switch {
 		case m.task.ofTexts && m.backbone.Text != nil:
 			mask := p.Pad(hidden.Narrow(1, 0, 1).FullLike(1), 0).SqueezeDim(-1)
 			return m.head.forward(m.backbone, m.backbone.Text(p.Pad(hidden, 0), mask))
+		case isScore:
+			return p.Last(m.head.forward(m.backbone, hidden))
 		case m.task.ofTexts:
 			return m.head.forward(m.backbone, p.First(hidden))
 		}

@@ -9,7 +9,8 @@
 //	step, err := engine.New(lm.Task(), engine.Options{})
 //
 // Texts of any length make padded batches. [Blocks] joins them end to end and cuts the result into
-// blocks of equal length, which wastes nothing: group_texts of run_clm. Labels leave out what
+// blocks of equal length, which wastes nothing: group_texts of run_clm. [Pack] joins texts that do
+// not see each other: packing of TRL. Labels leave out what
 // should not be learned, such as the question before an answer ([inputs.IgnoreIndex]). Package auto
 // makes such samples: EncodeChat from conversations, EncodeCompletion from other texts.
 //

@@ -1,7 +1,9 @@
 package causallm
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/models/inputs"
@@ -15,6 +17,9 @@ type Sample struct {
 	Labels []int64
 	// Target is the text that should follow the prompt, for the metrics of TaskOptions.
 	Target string
+	// Lengths are those of the texts that the sample joins, which do not attend to each other and
+	// whose first tokens are not learned (seq_lengths of TRL, see [Pack]); nil: it is one text.
+	Lengths []int64
 }
 
 // Answer returns the last unbroken run of tokens to learn. In evaluations with TaskOptions.Write
@@ -45,6 +50,10 @@ type Batch struct {
 
 // prompts returns the tokens before the answers in a batch.
 func (t *Task) prompts(b Batch) (inputs.Batch, error) {
+	if b.Joined != nil {
+		return inputs.Batch{}, errors.New("causallm: TaskOptions.Write is set, but samples join several texts " +
+			"(Sample.Lengths); evaluate with the texts themselves")
+	}
 	texts := make([]inputs.Text, b.InputIDs.Rows)
 	for i := range texts {
 		from, _ := answer(b.Labels.Row(i))
@@ -88,8 +97,10 @@ func Blocks(texts [][]int64, size int) ([]Sample, error) {
 func (t *Task) Collate(samples []Sample) (b Batch, err error) {
 	texts := make([]inputs.Text, len(samples))
 	b.Targets = make([]string, len(samples))
+	joined := false
 	for i, s := range samples {
 		texts[i], b.Targets[i] = s.Text, s.Target
+		joined = joined || s.Lengths != nil
 	}
 	if b.Batch, err = t.limits.Collate("causallm", texts, t.options.Padding); err != nil {
 		return b, err
@@ -99,21 +110,50 @@ func (t *Task) Collate(samples []Sample) (b Batch, err error) {
 		if reason := t.fault(s); reason != "" {
 			return b, &inputs.SampleError{Package: "causallm", Index: i, Reason: reason}
 		}
-		labels := b.Labels.Row(i)
-		if s.Labels != nil {
-			copy(labels, s.Labels)
-			continue
+		if joined {
+			b.Joined = append(b.Joined, s.texts())
 		}
-		for j, id := range s.InputIDs {
-			if s.AttentionMask == nil || s.AttentionMask[j] != 0 {
-				labels[j] = id
-			}
-		}
+		s.copyLabels(b.Labels.Row(i), inputs.PaddingFree(t.model))
 	}
 	return b, nil
 }
 
+// copyLabels writes the labels of a sample into a row. Without padding, the first tokens of texts,
+// which nothing predicts, are not counted either.
+func (s Sample) copyLabels(row []int64, paddingFree bool) {
+	if s.Labels != nil {
+		copy(row, s.Labels)
+	} else {
+		for i, id := range s.InputIDs {
+			if s.AttentionMask == nil || s.AttentionMask[i] != 0 {
+				row[i] = id
+			}
+		}
+	}
+	if !paddingFree {
+		return
+	}
+	first := int64(0)
+	for _, length := range s.texts() {
+		row[first] = inputs.IgnoreIndex
+		first += length
+	}
+}
+
+// texts returns the lengths of the texts of a sample.
+func (s Sample) texts() []int64 {
+	if s.Lengths != nil {
+		return s.Lengths
+	}
+	return []int64{int64(len(s.InputIDs))}
+}
+
 func (t *Task) fault(s Sample) string {
+	if s.Lengths != nil {
+		if reason := s.lengthsFault(inputs.PaddingFree(t.model)); reason != "" {
+			return reason
+		}
+	}
 	if s.Labels == nil {
 		return ""
 	}
@@ -126,6 +166,27 @@ func (t *Task) fault(s Sample) string {
 			return fmt.Sprintf("label %d is %d; want an id below the model's vocabulary, %d, or IgnoreIndex (%d)", i, label,
 				t.limits.VocabSize, inputs.IgnoreIndex)
 		}
+	}
+	return ""
+}
+
+// lengthsFault says why a model cannot take a sample that joins texts.
+func (s Sample) lengthsFault(paddingFree bool) string {
+	sum := int64(0)
+	for i, length := range s.Lengths {
+		if length < 1 {
+			return fmt.Sprintf("Lengths[%d] is %d; want the number of tokens of a text", i, length)
+		}
+		sum += length
+	}
+	switch {
+	case sum != int64(len(s.InputIDs)):
+		return fmt.Sprintf("Lengths add up to %d, and there are %d tokens", sum, len(s.InputIDs))
+	case slices.Contains(s.AttentionMask, 0):
+		return "it joins texts (Lengths), and AttentionMask leaves tokens out"
+	case !paddingFree:
+		return "it joins several texts (Lengths), which only a model without padding keeps apart: SetPaddingFree(true) of " +
+			"the model, or Pack with Wrapped"
 	}
 	return ""
 }

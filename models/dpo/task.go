@@ -107,8 +107,14 @@ func NewTask(m Model, o TaskOptions) (t *Task, err error) {
 	return t, nil
 }
 
-// ValidateOptions refuses options that the reference does not work with.
+// ValidateOptions refuses options that the reference does not work with, or a model without padding
+// ([inputs.ValidateOptions]).
 func (t *Task) ValidateOptions(o engine.Options) error {
+	if m, ok := t.model.(inputs.Model); ok {
+		if err := inputs.ValidateOptions("dpo", m, o); err != nil {
+			return err
+		}
+	}
 	if t.options.Reference.Swaps && o.Sharding != 0 {
 		return errors.New("dpo: Options.Sharding is set, and the reference is the adapter as it was before, whose weights " +
 			"cannot take the place of those that are shared out; Precompute the log probabilities of the reference")
@@ -178,7 +184,7 @@ type view struct {
 }
 
 func (t *Task) view(p engine.ForwardPass, b Batch) (v view) {
-	v.View = logprob.NewView(p, b.Batch, b.Answers, t.compact)
+	v.View = logprob.NewView(p, t.model, b.Batch, b.Answers, t.compact)
 	rows := len(v.Tokens)
 	for row, n := range v.Predicted {
 		v.counts[2*row/rows] += n

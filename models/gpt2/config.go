@@ -194,8 +194,9 @@ func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 		Build: func(builder transformer.Builder, _ bool) transformer.Backbone {
 			m := newModel(c, builder, activation)
 			return transformer.Backbone{Module: m, InputEmbeddings: m.WTE,
-				Forward: func(ids, mask, _ torch.Tensor) torch.Tensor { return m.Forward(ids, mask) },
-				Decode:  m.Decode, SetGradientCheckpointing: m.SetGradientCheckpointing,
+				Forward:       func(ids, mask, _ torch.Tensor) torch.Tensor { return m.Forward(ids, mask) },
+				ForwardPacked: m.ForwardPacked,
+				Decode:        m.Decode, SetGradientCheckpointing: m.SetGradientCheckpointing,
 				NewPast: func(texts, capacity int64) *transformer.Past { return m.NewPast(m.WTE.Weight, texts, capacity) }}
 		},
 	}, nil

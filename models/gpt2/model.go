@@ -3,6 +3,7 @@ package gpt2
 import (
 	"math"
 
+	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/nn/initialize"
@@ -90,6 +91,12 @@ func newBlock(c Config, b transformer.Builder, activation transformer.Activation
 func (m *Model) Forward(ids, mask torch.Tensor) torch.Tensor {
 	x := m.embed(ids, torch.TensorOptions{Device: ids.Device()}.Arange(0, ids.Size(1), 1).Unsqueeze(0))
 	return m.LNF.Forward(m.Decoder.Forward(x, transformer.CausalMask(mask, x, m.config.Attention)))
+}
+
+// ForwardPacked maps a packed batch to the hidden states of its tokens, [T, hidden].
+func (m *Model) ForwardPacked(p *inputs.Packed) torch.Tensor {
+	x := m.embed(p.IDs.Unsqueeze(0), p.Positions.Unsqueeze(0))
+	return m.LNF.Forward(m.Decoder.Forward(x, transformer.Mask{Packed: p, Causal: true})).SqueezeDim(0)
 }
 
 // embed maps token ids at the given positions, [1, L] or [B, L], to [B, L, hidden].

@@ -227,7 +227,8 @@ func (t *Task) view(p engine.ForwardPass, g *generation, list []rollout) (v view
 
 // scored returns the log probabilities and entropies of completions, [n, C].
 func (t *Task) scored(m dpo.Model, v view) logprob.Scored {
-	s := logprob.Score(m, v.ids, v.mask, v.answers, v.places, logprob.Options{Temperature: t.options.Temperature})
+	s := logprob.Score(m, m.Hidden(v.ids, v.mask), v.ids, v.answers, v.places,
+		logprob.Options{Temperature: t.options.Temperature})
 	for _, f := range []*torch.Tensor{&s.LogProbs, &s.Entropy} {
 		if v.at.Defined() {
 			*f = f.Gather(1, v.at)

@@ -177,6 +177,10 @@ func (t *Task) ValidateOptions(o engine.Options) error {
 		return errors.New("grpo: Options.Graphs is set, but Loss generates text, token by token, which cannot be recorded; " +
 			"leave it out")
 	}
+	if m, ok := t.model.(inputs.Model); ok && inputs.PaddingFree(m) {
+		return errors.New("grpo: the model is PaddingFree, but completions are padded on both sides, as generation needs " +
+			"it; leave SetPaddingFree out")
+	}
 	if o.NEFTuneAlpha != 0 {
 		return errors.New("grpo: Options.NEFTuneAlpha is set, whose noise would make the probabilities that are learned " +
 			"others than those that completions are generated with; leave it out")

@@ -57,6 +57,10 @@ type Batch struct {
 	InputIDs      data.Padded[int64]
 	TokenTypeIDs  data.Padded[int64] // without values if no text has types
 	AttentionMask data.Padded[int64] // without values if nothing is padded, which lets attention take a faster road
+
+	// Joined has, for each row, the lengths of the texts that it joins, which do not attend to each
+	// other; nil: each row is one text. Only a [PackedModel] that is PaddingFree takes such a batch.
+	Joined [][]int64
 }
 
 // Tensors returns ids, mask and types, [B, L] each, on the CPU; a field without values is

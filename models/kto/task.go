@@ -117,8 +117,14 @@ func Balance(samples []Sample) (desirableWeight float64) {
 	return float64(max(len(samples)-good, 1)) / float64(max(good, 1))
 }
 
-// ValidateOptions refuses options that the reference does not work with.
+// ValidateOptions refuses options that the reference does not work with, or a model without padding
+// ([inputs.ValidateOptions]).
 func (t *Task) ValidateOptions(o engine.Options) error {
+	if m, ok := t.model.(inputs.Model); ok {
+		if err := inputs.ValidateOptions("kto", m, o); err != nil {
+			return err
+		}
+	}
 	if t.options.Reference.Swaps && o.Sharding != 0 {
 		return errors.New("kto: Options.Sharding is set, and the reference is the adapter as it was before, whose weights " +
 			"cannot take the place of those that are shared out; leave it out, or set TaskOptions.Reference")
@@ -143,12 +149,12 @@ func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss {
 
 // pass returns the loss of a batch and the numbers that are logged of it.
 func (t *Task) pass(p engine.ForwardPass, b Batch, noisy bool) (torch.Tensor, statistics) {
-	v := logprob.NewView(p, b.Completions.Batch, b.Completions.Answers, t.compact)
+	v := logprob.NewView(p, t.model, b.Completions.Batch, b.Completions.Answers, t.compact)
 	s := statistics{view: v, labels: b.Labels, kl: torch.TensorOptions{Device: p.Device}.Zeros(1)}
 	var mismatched logprob.View
 	var moved, reference, referenceMoved torch.Tensor // log probabilities; moved are those of mismatched completions
 	if t.options.LossType == KTO {
-		mismatched = logprob.NewView(p, b.Mismatched.Batch, b.Mismatched.Answers, t.compact)
+		mismatched = logprob.NewView(p, t.model, b.Mismatched.Batch, b.Mismatched.Answers, t.compact)
 		torch.NoGrad(func() { moved = logps(t.model, mismatched) })
 	}
 	s.scored = v.Score(t.model, logprob.Options{})

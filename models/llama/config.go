@@ -228,8 +228,9 @@ func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 		Build: func(builder transformer.Builder, _ bool) transformer.Backbone {
 			m := newModel(c, builder, activation)
 			backbone := transformer.Backbone{Module: m, InputEmbeddings: m.EmbedTokens, Rereads: m.RotaryEmb.short,
-				Forward: func(ids, mask, _ torch.Tensor) torch.Tensor { return m.Forward(ids, mask) },
-				Decode:  m.Decode, SetGradientCheckpointing: m.SetGradientCheckpointing,
+				Forward:       func(ids, mask, _ torch.Tensor) torch.Tensor { return m.Forward(ids, mask) },
+				ForwardPacked: m.ForwardPacked,
+				Decode:        m.Decode, SetGradientCheckpointing: m.SetGradientCheckpointing,
 				NewPast: func(texts, capacity int64) *transformer.Past { return m.NewPast(m.EmbedTokens.Weight, texts, capacity) }}
 			if c.Experts.OutputRouterLogits {
 				backbone.ForwardAux = m.ForwardAux

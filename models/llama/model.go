@@ -3,6 +3,7 @@ package llama
 import (
 	"math"
 
+	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
@@ -99,12 +100,21 @@ func (m *Model) Forward(ids, mask torch.Tensor) torch.Tensor {
 func (m *Model) forward(ids, mask torch.Tensor, router func(logits torch.Tensor)) torch.Tensor {
 	x := m.embed(ids)
 	positions := torch.TensorOptions{Device: ids.Device()}.Arange(0, ids.Size(1), 1)
-	masks := m.masks(mask, x, []int64{ids.Size(1)}, positions)
+	masks := m.masks(x, []int64{ids.Size(1)}, positions, m.windowMask(mask, x))
 	return m.Norm.Forward(m.ForwardEach(x, func(layer int) transformer.Mask {
 		one := masks(layer)
 		one.Router = router
 		return one
 	}))
+}
+
+// ForwardPacked maps a packed batch to the hidden states of its tokens, [T, hidden].
+func (m *Model) ForwardPacked(p *inputs.Packed) torch.Tensor {
+	x := m.embed(p.IDs.Unsqueeze(0))
+	masks := m.masks(x, []int64{p.MaxLength()}, p.Positions, func(window int64) transformer.Mask {
+		return transformer.Mask{Packed: p, Causal: true, Window: window}
+	})
+	return m.Norm.Forward(m.ForwardEach(x, masks)).SqueezeDim(0)
 }
 
 // embed maps token ids, [B, L], to [B, L, hidden].
@@ -120,10 +130,18 @@ func (m *Model) embed(ids torch.Tensor) torch.Tensor {
 	return x.MulScalar(scale)
 }
 
+// windowMask returns the function that [Model.masks] takes, for texts with an attention mask.
+func (m *Model) windowMask(mask, x torch.Tensor) func(window int64) transformer.Mask {
+	return func(window int64) transformer.Mask {
+		return transformer.WindowMask(mask, x, window, m.config.Attention)
+	}
+}
+
 // masks returns a function that gives each layer its mask, for hidden states x of the last tokens
 // at the given positions. lengths are the lengths of the texts: one number for all, or one for
-// each.
-func (m *Model) masks(mask, x torch.Tensor, lengths []int64, positions torch.Tensor) func(layer int) transformer.Mask {
+// each. maskOf makes the mask for a window, without positions; 0: there is no window.
+func (m *Model) masks(x torch.Tensor, lengths []int64, positions torch.Tensor,
+	maskOf func(window int64) transformer.Mask) func(layer int) transformer.Mask {
 	dtype := x.DType()
 	if families[m.config.Type].castLast {
 		dtype = torch.Float32
@@ -137,7 +155,7 @@ func (m *Model) masks(mask, x torch.Tensor, lengths []int64, positions torch.Ten
 		if kind == SlidingAttention {
 			window = m.config.SlidingWindow
 		}
-		one := transformer.WindowMask(mask, x, window, m.config.Attention)
+		one := maskOf(window)
 		one.WideSoftmax = true
 		one.Rotary = m.RotaryEmb.at(lengths, x.Size(1), positions, kind == SlidingAttention, dtype)
 		made[kind] = one
@@ -157,7 +175,7 @@ func (m *Model) Decode(ids torch.Tensor, past *transformer.Past) torch.Tensor {
 	x := m.embed(ids)
 	n := ids.Size(1)
 	mask, positions := past.Next(n)
-	return m.Norm.Forward(m.ContinueEach(x, m.masks(mask, x, past.Lengths(n), positions), past))
+	return m.Norm.Forward(m.ContinueEach(x, m.masks(x, past.Lengths(n), positions, m.windowMask(mask, x)), past))
 }
 
 // Forward maps hidden states, [B, L, hidden], to the next ones.

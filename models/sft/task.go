@@ -122,6 +122,10 @@ func (t *Task) Collate(samples []Sample) (b Batch, err error) {
 		if s.Labels != nil && len(s.Labels) != len(s.InputIDs) {
 			continue // the next task says so
 		}
+		if s.Lengths != nil && len(s.InputIDs) > t.maxLength {
+			return b, &inputs.SampleError{Package: "sft", Index: i, Reason: fmt.Sprintf("it joins texts to %d tokens, and "+
+				"TaskOptions.MaxLength is %d; pack them into samples of at most that many", len(s.InputIDs), t.maxLength)}
+		}
 		for j, label := range s.Labels {
 			if label != inputs.IgnoreIndex && label != s.InputIDs[j] {
 				return b, &inputs.SampleError{Package: "sft", Index: i, Reason: fmt.Sprintf("label %d is %d, and the token "+
@@ -157,7 +161,7 @@ func (t *Task) pass(p engine.ForwardPass, b Batch) (engine.Loss, logprob.View, l
 	for i, label := range b.Labels.Values {
 		learned[i] = label != inputs.IgnoreIndex
 	}
-	v := logprob.NewView(p, b.Batch, learned, t.compact)
+	v := logprob.NewView(p, t.model, b.Batch, learned, t.compact)
 	s := v.Score(t.model, logprob.Options{})
 	each := s.LogProbs.Neg()
 	if t.loss == DFT {

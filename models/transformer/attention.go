@@ -32,12 +32,13 @@ func (a Attention) Resolved() (Attention, error) {
 }
 
 // Attend is softmax(query·keyᵀ/sqrt(E) + mask)·value with dropout of the weights. Query, key and
-// value are [B, L, heads·E], or [T, heads·E] for a packed batch, and so is the result. In a
-// decoder with a [Past], key and value may be longer than query, which is then a single token.
+// value are [B, L, heads·E], or [T, heads·E] for a packed batch ([1, T, heads·E] in a decoder), and
+// so is the result. In a decoder with a [Past], key and value may be longer than query, which is
+// then a single token.
 // They may have fewer heads, each of which serves several heads of the query: grouped-query
 // attention.
 func (a Attention) Attend(query, key, value torch.Tensor, mask Mask, heads int64, dropout float64) torch.Tensor {
-	if mask.Packed != nil {
+	if mask.Packed != nil && !mask.Causal {
 		return a.attendPacked(query, key, value, mask.Packed, heads, dropout)
 	}
 	shape := query.Shape()
@@ -73,8 +74,11 @@ type AttendOptions struct {
 }
 
 // AttendHeads is [Attention.Attend] for query, key and value of shape [B, heads, L, E], as
-// [SplitHeads] returns them. The result is [B, L, heads·E].
+// [SplitHeads] returns them; B is 1 for a packed batch. The result is [B, L, heads·E].
 func (a Attention) AttendHeads(q, k, v torch.Tensor, mask Mask, o AttendOptions) torch.Tensor {
+	if mask.Packed != nil {
+		return a.attendPackedHeads(q, k, v, mask, o)
+	}
 	shape := q.Shape()
 	return a.attend(q, k, v, mask, o, shape, shape[1]/k.Size(1))
 }

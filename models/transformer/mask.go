@@ -9,7 +9,7 @@ import (
 // token attends to all tokens of its row.
 type Mask struct {
 	Padding torch.Tensor   // for hidden states [B, L, hidden]: the result of [PaddingMask] or [CausalMask]
-	Packed  *inputs.Packed // for hidden states [T, hidden]: where the texts are
+	Packed  *inputs.Packed // for hidden states [T, hidden], or [1, T, hidden] in a decoder: where the texts are
 	Causal  bool           // no token attends to later ones; Padding, if defined, already says so
 	Window  int64          // how many tokens each attends to, including itself; 0: all; Padding already says so
 	Rotary  Rotary         // positions, for models that rotate queries and keys by them

@@ -98,11 +98,11 @@ func arange(t torch.Tensor, first, n int64) torch.Tensor {
 	return torch.TensorOptions{DType: torch.Int64, Device: t.Device()}.Arange(first, first+n, 1)
 }
 
-// Score scores the next tokens of a batch, [B, L] with a mask, and returns [B, L-1]. Tokens that are
-// false in answers, [B, L-1], have 0. If places, the flattened indices of the others, is defined,
-// only those tokens are computed; otherwise all are, as TRL does on a CPU.
-func Score(m Model, ids, mask, answers, places torch.Tensor, o Options) Scored {
-	hidden := m.Hidden(ids, mask)
+// Score scores the next tokens of a batch, [B, L], given its hidden states, [B, L, hidden], and
+// returns [B, L-1]. Tokens that are false in answers, [B, L-1], have 0. If places, the flattened
+// indices of the others, is defined, only those tokens are computed; otherwise all are, as TRL does
+// on a CPU.
+func Score(m Model, hidden, ids, answers, places torch.Tensor, o Options) Scored {
 	rows, width, size := hidden.Size(0), hidden.Size(1)-1, hidden.Size(2)
 	hidden = hidden.Narrow(1, 0, width).Reshape(rows*width, size)
 	next := ids.Narrow(1, 1, width).Reshape(rows * width)

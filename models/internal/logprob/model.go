@@ -18,9 +18,15 @@ type Model interface {
 	Logits() transformer.Logits
 }
 
+// PackedModel is a [Model] that can compute a batch without its padding.
+type PackedModel interface {
+	inputs.PackedModel
+	// HiddenPacked is Hidden of a packed batch; padding has the hidden state 0.
+	HiddenPacked(p *inputs.Packed) torch.Tensor
+}
+
 // CheckOutput refuses a model whose output layer is adapted, quantized or missing, or that has a loss
-// of its own. pkg is the name of
-// the package in the error.
+// of its own. pkg is the name of the package in the error.
 func CheckOutput(pkg string, m Model) error {
 	if out := m.OutputEmbeddings(); out == nil || out.Adapter() != nil || out.Quantized() != nil {
 		return fmt.Errorf("%s: the output layer of the model has an update (lora.Config.TargetModules), is quantized or is "+

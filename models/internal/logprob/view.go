@@ -13,13 +13,19 @@ type View struct {
 	Places    torch.Tensor // where Answers has them, if only they are scored
 	Tokens    []int64      // of each answer
 	Predicted []int64      // of each answer, the tokens with one in front of them
+
+	packed *inputs.Packed // the batch without its padding; nil: it is computed with it
 }
 
 // NewView copies a batch to the device of a pass. answers says for each token, B·L, whether it belongs
-// to an answer. With compact, and on a GPU, only those are scored.
-func NewView(p engine.ForwardPass, b inputs.Batch, answers []bool, compact bool) (v View) {
+// to an answer. With compact, on a GPU, and if m is to be computed without padding, only those are
+// scored.
+func NewView(p engine.ForwardPass, m Model, b inputs.Batch, answers []bool, compact bool) (v View) {
 	rows, width := b.InputIDs.Rows, b.InputIDs.Width
 	v.IDs, v.Mask, _ = b.To(p)
+	if packer, ok := m.(PackedModel); ok {
+		v.packed = b.Packed(p, packer)
+	}
 	v.Tokens, v.Predicted = make([]int64, rows), make([]int64, rows)
 	next, places := make([]bool, 0, rows*(width-1)), []int64(nil)
 	for row := range rows {
@@ -36,7 +42,7 @@ func NewView(p engine.ForwardPass, b inputs.Batch, answers []bool, compact bool)
 		next = append(next, own[1:]...)
 	}
 	v.Answers = engine.Input(p, next, int64(rows), int64(width-1))
-	if compact || p.Device.IsCUDA() {
+	if compact || p.Device.IsCUDA() || v.packed != nil {
 		v.Places = engine.Input(p, places, int64(len(places)))
 	}
 	return v
@@ -44,5 +50,11 @@ func NewView(p engine.ForwardPass, b inputs.Batch, answers []bool, compact bool)
 
 // Score is [Score] for the tokens of the answers, [B, L-1].
 func (v View) Score(m Model, o Options) Scored {
-	return Score(m, v.IDs, v.Mask, v.Answers, v.Places, o)
+	var hidden torch.Tensor
+	if packer, ok := m.(PackedModel); ok && v.packed != nil {
+		hidden = packer.HiddenPacked(v.packed)
+	} else {
+		hidden = m.Hidden(v.IDs, v.Mask)
+	}
+	return Score(m, hidden, v.IDs, v.Answers, v.Places, o)
 }
