@@ -79,10 +79,11 @@ func unusable(from string, err error) error {
 		return fmt.Errorf("trainer: Options.ResumeFrom: %w: there is no folder %s%s", checkpoint.ErrNone, from, found)
 	}
 	if newest := within(from); newest != "" {
-		return fmt.Errorf("trainer: Options.ResumeFrom: %w: %s is the folder of a run; name a checkpoint in it, of which %s is "+
-			"the newest, or make it OutputDir and set trainer.Latest", checkpoint.ErrNone, from, newest)
+		return fmt.Errorf("trainer: Options.ResumeFrom: %w: %s is the folder of a run; name a checkpoint in it, of which "+
+			"%s is the newest, or make it OutputDir and set trainer.Latest", checkpoint.ErrNone, from, newest)
 	}
-	return fmt.Errorf("trainer: Options.ResumeFrom: %w; name an older one, or trainer.Latest for the newest whole one", err)
+	return fmt.Errorf("trainer: Options.ResumeFrom: %w; name an older one, or trainer.Latest for the newest whole one",
+		err)
 }
 
 // resumesOwn reports whether ResumeFrom is a checkpoint in OutputDir, so that its run continues

@@ -135,8 +135,8 @@ func (m *CTCModel) Encode(a *audio.Audio, written string) (s ctc.Sample, err err
 		return s, fmt.Errorf("auto: %w", err)
 	}
 	if unknown := m.CTCTokenizer.Unknown(written); len(unknown) > 0 {
-		return s, fmt.Errorf("auto: %.80q has the letters %q, which the tokenizer does not know; leave them out, change their "+
-			"case, write %s in their place, or take a tokenizer that has them (text.CTCVocabulary)", written, unknown,
+		return s, fmt.Errorf("auto: %.80q has the letters %q, which the tokenizer does not know; leave them out, change "+
+			"their case, write %s in their place, or take a tokenizer that has them (text.CTCVocabulary)", written, unknown,
 			m.CTCTokenizer.Options().UnkToken)
 	}
 	s.Labels = m.CTCTokenizer.Encode(written)

@@ -31,8 +31,8 @@ func (m *SequenceClassifier) Task() *classify.Task {
 	return must(classify.NewTask(m, classify.TaskOptions{}))
 }
 
-// Encode makes a sample of a text or a pair of texts. [classify.Head.LabelID] gives the number of a
-// class. The text is cut to what the model takes, on the truncation_side of the folder's
+// Encode makes a sample of a text or a pair of texts. [classify.Head.LabelID] gives the number of
+// a class. The text is cut to what the model takes, on the truncation_side of the folder's
 // tokenizer_config.json, or as Model.Tokenizer truncates if it does. The label is for single-label
 // heads; for others, set the sample's Targets.
 func (m *SequenceClassifier) Encode(in text.Input, label int64) (classify.Sample, error) {

@@ -8,8 +8,8 @@ import (
 	"github.com/gotrainer/gotrainer/models/pretrained"
 )
 
-// sizes are the settings of config.json that no model has as 0. Without this list a 0 would mean the
-// default, since it is the zero value of a field.
+// sizes are the settings of config.json that no model has as 0. Without this list a 0 would mean
+// the default, since it is the zero value of a field.
 var sizes = strings.Fields(`
 	vocab_size hidden_size num_hidden_layers num_attention_heads num_key_value_heads head_dim
 	intermediate_size max_position_embeddings embedding_size

@@ -65,8 +65,8 @@ func (h Head) Resolved() (Head, error) {
 	return h, nil
 }
 
-// LabelID returns the number of the class with a text: label2id of transformers. A text that no class
-// or more than one class has is an error.
+// LabelID returns the number of the class with a text: label2id of transformers. A text that no
+// class or more than one class has is an error.
 func (h Head) LabelID(label string) (int64, error) {
 	id := slices.Index(h.ID2Label, label)
 	if id < 0 {

@@ -131,8 +131,8 @@ func (t *Task) ValidateOptions(o engine.Options) error {
 // ValidateBatchSize refuses batches of one sample for the loss kto, as TRL does.
 func (t *Task) ValidateBatchSize(size int) error {
 	if t.options.LossType == KTO && size == 1 {
-		return fmt.Errorf("kto: BatchSize is 1, and the loss %s compares each prompt with the completion of another sample of "+
-			"its batch; want at least 2, or TaskOptions.LossType %s", KTO, APOZeroUnpaired)
+		return fmt.Errorf("kto: BatchSize is 1, and the loss %s compares each prompt with the completion of another "+
+			"sample of its batch; want at least 2, or TaskOptions.LossType %s", KTO, APOZeroUnpaired)
 	}
 	return nil
 }

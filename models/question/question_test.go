@@ -250,8 +250,8 @@ func TestMistakesAreNamed(t *testing.T) {
 		{Text: "one", Start: 8}:  "Answers[0] is \"one\" from character 8 on",
 		{Text: "one", Start: 7}:  "",
 	} {
-		_, err = question.Features(tok, question.Example{Question: "who", Context: "née àà one", Answers: []question.Answer{
-			answer}}, limits, 2, question.FeatureOptions{})
+		_, err = question.Features(tok, question.Example{Question: "who", Context: "née àà one",
+			Answers: []question.Answer{answer}}, limits, 2, question.FeatureOptions{})
 		if want == "" {
 			require.NoError(t, err)
 			continue

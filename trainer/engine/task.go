@@ -150,8 +150,8 @@ type GroupValidator interface {
 	ValidateGroup(world int) error
 }
 
-// BatchSizeValidator is a [Task] that cannot be trained with every batch size, such as one whose loss
-// compares the samples of a batch. A run calls it with the samples in a micro-batch of this process,
+// BatchSizeValidator is a [Task] that cannot be trained with every batch size, such as one whose
+// loss compares the samples of a batch. A run calls it with the samples in a micro-batch of this process,
 // before its first batch. The last batch of an epoch may be smaller.
 type BatchSizeValidator interface {
 	ValidateBatchSize(size int) error
