@@ -125,8 +125,8 @@ func (m *Model) checkForm(s *wholeSource) error {
 	for _, t := range m.targets() {
 		if _, found := s.Tensor(t.name); !found && strings.Contains(t.name, ".experts.") {
 			return fmt.Errorf("the checkpoint is of a run without sharding, whose file holds each expert of a mixture by "+
-				"itself; it has no tensor %q, and a sharded run cannot continue from it: load the model from its folder and begin a "+
-				"new run, or go on without sharding", strings.TrimPrefix(t.name, modelPrefix))
+				"itself; it has no tensor %q, and a sharded run cannot continue from it: load the model from its folder and begin "+
+				"a new run, or go on without sharding", strings.TrimPrefix(t.name, modelPrefix))
 		}
 	}
 	return nil
