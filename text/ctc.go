@@ -191,11 +191,7 @@ func (t *CTCTokenizer) Encode(text string) (ids []int64) {
 			ids = append(ids, t.ids[p.text])
 			continue
 		}
-		letters := p.text
-		if t.options.DoLowerCase {
-			letters = strings.ToUpper(letters)
-		}
-		for _, letter := range strings.ReplaceAll(letters, " ", t.options.WordDelimiterToken) {
+		for _, letter := range t.written(p) {
 			id, known := t.vocab[string(letter)]
 			if !known {
 				id = t.ids[t.options.UnkToken]
@@ -204,6 +200,31 @@ func (t *CTCTokenizer) Encode(text string) (ids []int64) {
 		}
 	}
 	return ids
+}
+
+// Unknown returns the letters of a text that are not in the vocabulary, in the order in which they
+// first appear. [CTCTokenizer.Encode] writes UnkToken for them.
+func (t *CTCTokenizer) Unknown(text string) (letters []string) {
+	for _, p := range t.cut(text) {
+		if p.whole {
+			continue
+		}
+		for _, letter := range t.written(p) {
+			if _, known := t.vocab[string(letter)]; !known && !slices.Contains(letters, string(letter)) {
+				letters = append(letters, string(letter))
+			}
+		}
+	}
+	return letters
+}
+
+// written is a part that is no whole token as the letters of the vocabulary write it.
+func (t *CTCTokenizer) written(p ctcPart) string {
+	letters := p.text
+	if t.options.DoLowerCase {
+		letters = strings.ToUpper(letters)
+	}
+	return strings.ReplaceAll(letters, " ", t.options.WordDelimiterToken)
 }
 
 // ctcPart is a part of a text: a whole token, or what is between two.

@@ -84,6 +84,12 @@ func TestCTCVocabulariesHaveAllLetters(t *testing.T) {
 	tok, err := text.NewCTCTokenizer(vocab, o)
 	require.NoError(t, err)
 	assert.Equal(t, []int64{2, 0, 5, 4}, tok.Encode("b xü"))
+	assert.Equal(t, []string{"x", "A"}, tok.Unknown("b xü x A[PAD]"))
+	assert.Empty(t, tok.Unknown("b aü"))
+	o.DoLowerCase = true
+	upper, err := text.NewCTCTokenizer(map[string]int64{"|": 0, "A": 1, "[UNK]": 2, "[PAD]": 3}, o)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"B"}, upper.Unknown("a b"))
 	id, ok := tok.TokenToID("</s>")
 	assert.True(t, ok)
 	assert.EqualValues(t, 8, id)

@@ -40,9 +40,9 @@ const maxFile = 256 << 20
 // contains it. A folder without it may contain the vocab.txt of a BERT model instead. The
 // tokenizer_config.json beside it then says whether text is lower-cased and what the special
 // tokens are; without that file, they are those of bert-base-uncased. Or it contains vocab.json and
-// merges.txt, and tokenizer_config.json says that they are a RobertaTokenizer or BartTokenizer. If
-// tokenizer_config.json has no added_tokens_decoder, tokens are also read from the older files
-// special_tokens_map.json and added_tokens.json.
+// merges.txt, and tokenizer_config.json says that they are a RobertaTokenizer, BartTokenizer or
+// GPT2Tokenizer. If tokenizer_config.json has no added_tokens_decoder, tokens are also read from
+// the older files special_tokens_map.json and added_tokens.json.
 //
 // Or the folder contains a model of SentencePiece: spiece.model, spm.model, sentencepiece.bpe.model
 // or tokenizer.model. What is added to it depends on tokenizer_class in tokenizer_config.json or,

@@ -19,7 +19,7 @@ import (
 	"github.com/gotrainer/gotrainer/text/processors"
 )
 
-// The files of a RoBERTa tokenizer without tokenizer.json.
+// The files of the tokenizers of RoBERTa and GPT-2 without tokenizer.json.
 const (
 	bpeVocabFile = "vocab.json"
 	mergesFile   = "merges.txt"
@@ -28,7 +28,10 @@ const (
 // robertaClasses are the tokenizers of transformers that are made of these files as RoBERTa's.
 var robertaClasses = []string{"Roberta", "Bart"}
 
-// robertaConfig holds the settings of tokenizer_config.json that RoBERTa's tokenizer uses.
+// gpt2Class is GPT-2's tokenizer, which is made of them, too, but puts no tokens around a text.
+const gpt2Class = "GPT2"
+
+// robertaConfig holds the settings of tokenizer_config.json that these tokenizers use.
 type robertaConfig struct {
 	tokenizerSettings
 	AddPrefixSpace bool  `json:"add_prefix_space"`
@@ -38,9 +41,9 @@ type robertaConfig struct {
 	EOS *specialtoken.Token `json:"eos_token"`
 }
 
-// loadRoberta makes RoBERTa's tokenizer from vocab.json and merges.txt, as RobertaTokenizer of
-// transformers does. If they are not in the folder, or not for a class of robertaClasses, the error
-// is fs.ErrNotExist.
+// loadRoberta makes a tokenizer from vocab.json and merges.txt, as RobertaTokenizer or GPT2Tokenizer
+// of transformers does. If they are not in the folder, or for another class, the error is
+// fs.ErrNotExist.
 func loadRoberta(dir string) (*Tokenizer, error) {
 	missing := func(reason string) error {
 		return fmt.Errorf("no tokenizer in %s: none of %s, %s and %s is there, and %s: %w", dir, tokenizerFile, vocabFile,
@@ -55,7 +58,7 @@ func loadRoberta(dir string) (*Tokenizer, error) {
 	if err := readSettings(dir, &c, &c.tokenizerSettings); err != nil {
 		return nil, err
 	}
-	if !slices.Contains(robertaClasses, c.class()) {
+	if !slices.Contains(robertaClasses, c.class()) && !c.isGPT2() {
 		return nil, missing(fmt.Sprintf("tokenizer_class %q cannot be made of %s; save tokenizer.json with transformers",
 			c.Class, bpeVocabFile))
 	}
@@ -107,6 +110,12 @@ func newRoberta(vocab map[string]int64, merges [][2]string, c robertaConfig) (*T
 	pre.AddPrefixSpace = c.AddPrefixSpace
 	config := Config{AddedTokens: c.addedTokens(), Model: m, PreTokenizer: pre,
 		Decoder: decoders.ByteLevel{ByteLevel: pretokenizers.DefaultByteLevel()}}
+	if c.isGPT2() {
+		if config.PostProcessor, err = processors.NewTemplateProcessing("$A", "$A $B:1"); err != nil {
+			return nil, err
+		}
+		return New(config)
+	}
 	added, err := newAddedVocabulary(config.AddedTokens, m, nil)
 	if err != nil {
 		return nil, err
@@ -117,6 +126,25 @@ func newRoberta(vocab map[string]int64, merges [][2]string, c robertaConfig) (*T
 	config.PostProcessor = processors.RobertaProcessing{Sep: special(named(c.Sep, "</s>")),
 		Cls: special(named(c.Cls, "<s>")), TrimOffsets: trim, AddPrefixSpace: c.AddPrefixSpace}
 	return New(config)
+}
+
+// isGPT2 reports whether the tokenizer is made as GPT-2's.
+func (c robertaConfig) isGPT2() bool { return c.class() == gpt2Class }
+
+// specials are the special tokens, in transformers' order.
+func (c robertaConfig) specials() []AddedToken {
+	if !c.isGPT2() {
+		return []AddedToken{named(c.BOS, "<s>"), named(c.EOS, "</s>"), named(c.Unknown, "<unk>"), named(c.Sep, "</s>"),
+			named(c.Pad, "<pad>"), named(c.Cls, "<s>"), named(c.Mask, "<mask>")}
+	}
+	const end = "<|endoftext|>"
+	specials := []AddedToken{named(c.BOS, end), named(c.EOS, end), named(c.Unknown, end)}
+	for _, t := range []*specialtoken.Token{c.Sep, c.Pad, c.Cls, c.Mask} {
+		if t != nil && t.Content != "" {
+			specials = append(specials, AddedToken(*t))
+		}
+	}
+	return specials
 }
 
 // named is a special token of the files, or else the usual one.
@@ -138,8 +166,7 @@ func (c robertaConfig) addedTokens() (all []AddedToken) {
 			all = append(all, t)
 		}
 	}
-	specials := []AddedToken{named(c.BOS, "<s>"), named(c.EOS, "</s>"), named(c.Unknown, "<unk>"), named(c.Sep, "</s>"),
-		named(c.Pad, "<pad>"), named(c.Cls, "<s>"), named(c.Mask, "<mask>")}
+	specials := c.specials()
 	for _, t := range c.extra() {
 		specials = append(specials, AddedToken(t))
 	}

@@ -53,14 +53,37 @@ func (s *saver[S, B]) openStore() (from string, err error) {
 			return "", fmt.Errorf("trainer: Options.ResumeFrom: %w", err)
 		}
 		if err := verifyCheckpoint(from); err != nil {
-			return "", fmt.Errorf("trainer: Options.ResumeFrom: %w; name an older one, or trainer.Latest for the "+
-				"newest whole one", err)
+			return "", unusable(from, err)
 		}
 		if s.o.resumesOwn() {
 			return from, nil
 		}
 		return from, s.beginNew()
 	}
+}
+
+// unusable explains why ResumeFrom is no whole checkpoint.
+func unusable(from string, err error) error {
+	within := func(dir string) string { // the newest checkpoint in a folder
+		newest, err := newestCheckpoint(dir)
+		if err != nil || newest == "" {
+			return ""
+		}
+		return filepath.Base(newest)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		found := ""
+		if newest := within(filepath.Dir(from)); newest != "" {
+			found = fmt.Sprintf("; the newest one beside it is %s", newest)
+		}
+		return fmt.Errorf("trainer: Options.ResumeFrom: %w: there is no folder %s%s", checkpoint.ErrNone, from, found)
+	}
+	if newest := within(from); newest != "" {
+		return fmt.Errorf("trainer: Options.ResumeFrom: %w: %s is the folder of a run; name a checkpoint in it, of which "+
+			"%s is the newest, or make it OutputDir and set trainer.Latest", checkpoint.ErrNone, from, newest)
+	}
+	return fmt.Errorf("trainer: Options.ResumeFrom: %w; name an older one, or trainer.Latest for the newest whole one",
+		err)
 }
 
 // resumesOwn reports whether ResumeFrom is a checkpoint in OutputDir, so that its run continues

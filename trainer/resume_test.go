@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/gotrainer/gotrainer/checkpoint"
 	"github.com/gotrainer/gotrainer/optim/lr"
 	"github.com/gotrainer/gotrainer/trainer"
@@ -245,6 +247,27 @@ func TestNothingWholeLeftIsNotAFreshStart(t *testing.T) {
 	_, err := runOnce(t.Context(), new(trainertest.Step), o)
 	if !errors.Is(err, checkpoint.ErrNone) {
 		t.Errorf("Fit = %v, want checkpoint.ErrNone", err)
+	}
+}
+
+// TestAFolderThatIsNoCheckpointIsNamed, with the checkpoint that was probably meant.
+func TestAFolderThatIsNoCheckpointIsNamed(t *testing.T) {
+	dir := memoryDir(t)
+	o := resumable(dir, trainer.Every(4, trainer.Update))
+	o.MaxSteps, o.Epochs = 4, 0
+	_, err := runOnce(t.Context(), new(trainertest.Step), o)
+	require.NoError(t, err)
+	for from, want := range map[string]string{
+		dir: dir + " is the folder of a run; name a checkpoint in it, of which checkpoint-4 is the newest",
+		filepath.Join(dir, "checkpoint-3"): "there is no folder " + filepath.Join(dir, "checkpoint-3") +
+			"; the newest one beside it is checkpoint-4",
+		filepath.Join(dir, "nowhere", "checkpoint-3"): "there is no folder",
+		t.TempDir(): "is damaged: it has no MANIFEST.json; name an older one",
+	} {
+		o.ResumeFrom = from
+		_, err := runOnce(t.Context(), new(trainertest.Step), o)
+		require.ErrorContains(t, err, "trainer: Options.ResumeFrom: ")
+		require.ErrorContains(t, err, want)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gotrainer/gotrainer/dist/launch"
+	"github.com/gotrainer/gotrainer/run"
 )
 
 func TestQuestionsMakeAConfiguration(t *testing.T) {
@@ -65,6 +66,10 @@ func TestLaunchTakesAConfiguration(t *testing.T) {
 		return execute(context.Background(), append(append([]string{"launch"}, flags...), program...))
 	}
 	assert.ErrorContains(t, start(), "give the number of processes")
+	assert.Equal(t, run.Configuration, run.CodeOf(start()))
+	err := execute(context.Background(), []string{"launch", "-n", "2", filepath.Join(dir, "nowhere")})
+	require.ErrorContains(t, err, "launch: cannot start a program "+filepath.Join(dir, "nowhere"))
+	assert.Equal(t, run.Configuration, run.CodeOf(err))
 	config := launch.Config{DistributedType: "MULTI_CPU", MixedPrecision: "bf16", NumProcesses: 2, NumMachines: 1,
 		GPUIDs: "all"}
 	path, err := launch.DefaultConfigFile()

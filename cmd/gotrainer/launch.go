@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"os/exec"
 	"os/signal"
 	"slices"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gotrainer/gotrainer/dist/launch"
+	"github.com/gotrainer/gotrainer/run"
 )
 
 // launchCommand starts a program several times, as torchrun --no-python and accelerate launch do.
@@ -41,7 +43,12 @@ type launchCommand struct {
 func (c *launchCommand) Run(ctx context.Context) error {
 	o, err := c.options()
 	if err != nil {
-		return err
+		return run.Usage(err)
+	}
+	if len(o.Command) > 0 {
+		if _, err := exec.LookPath(o.Command[0]); err != nil {
+			return run.Usage(fmt.Errorf("launch: cannot start a program %s; want one that is built: %w", o.Command[0], err))
+		}
 	}
 	signals := make(chan os.Signal, 8)
 	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGUSR1} {

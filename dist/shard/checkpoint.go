@@ -360,6 +360,11 @@ func (m *Model) read(path string, opt optim.Optimizer) (l *loadedState, err erro
 		return nil, err
 	}
 	defer func() { _ = r.Close() }() // opened for reading
+	if whole, ok := r.(*wholeSource); ok {
+		if err := m.checkForm(whole); err != nil {
+			return nil, err
+		}
+	}
 	l = &loadedState{step: r.about().Step, metadata: maps.Clone(r.about().Metadata)}
 	delete(l.metadata, updatesKey)
 	failed := torch.Try(func() { err = m.readModel(r, l) })

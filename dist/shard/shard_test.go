@@ -535,18 +535,19 @@ func TestMistakesAreNamed(t *testing.T) {
 			Mesh: &dist.Mesh{Shard: again, Replicate: again}})
 		_, stranger := shard.New(ctx, g, layer, shard.Options{Strategy: shard.FullShard, Units: []*shard.Unit{u}})
 		for want, err := range map[string]error{
-			"module 0 updates running_mean in a forward pass":          statistics,
-			"the module is a nn.LSTM, whose parameters are not fields": lstm,
-			"the modules have no parameters":                           nothing,
-			"want ZeroRedundancyOptimizer, ShardGradOp or FullShard":   strategy,
-			"weight of module 0 is in another unit already":            twice,
-			"parameter weight is in a unit under another name":         elsewhere,
-			"FullShard needs Options.Units":                            units,
-			"parameter weight, one of 2, is trained but in no unit":    without,
-			"Units[0] is nil: false, but the strategy is ShardGradOp":  mixed,
-			"BucketCapMB is -1":                                        bucket,
-			"weight of unit 0 is no parameter of the model":            stranger,
-			"unit 0 was made in another group":                         otherGroup,
+			"module 0 updates running_mean in a forward pass": statistics,
+			"the module is a nn.LSTM, whose parameters are not fields, and so cannot be taken out of the model between " +
+				"passes; use the strategy ShardGradOp": lstm,
+			"the modules have no parameters":                          nothing,
+			"want ZeroRedundancyOptimizer, ShardGradOp or FullShard":  strategy,
+			"weight of module 0 is in another unit already":           twice,
+			"parameter weight is in a unit under another name":        elsewhere,
+			"FullShard needs Options.Units":                           units,
+			"parameter weight, one of 2, is trained but in no unit":   without,
+			"Units[0] is nil: false, but the strategy is ShardGradOp": mixed,
+			"BucketCapMB is -1":                                       bucket,
+			"weight of unit 0 is no parameter of the model":           stranger,
+			"unit 0 was made in another group":                        otherGroup,
 		} {
 			assert.ErrorContains(t, err, want)
 		}

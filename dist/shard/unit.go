@@ -107,7 +107,9 @@ func (u *Unit) collect(modules []any) (about string, all []torch.Tensor) {
 		}
 		fields, err := nn.ParamFields(m)
 		if err != nil {
-			panic(err)
+			panic(torch.Errorf("shard.FullyShard", torch.ErrNotSupported, "%s, and so cannot be taken out of the model "+
+				"between passes; use the strategy ShardGradOp, which leaves them there",
+				strings.TrimPrefix(err.Error(), "torch: nn.ParamFields: ")))
 		}
 		for _, f := range fields {
 			t := *f.Tensor

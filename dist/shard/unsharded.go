@@ -115,6 +115,23 @@ func (s *wholeSource) add(f *safetensors.File, t safetensors.Tensor, name string
 	s.at[name] = place{f, t.Name, described}
 }
 
+// checkForm refuses the file of an unsharded run whose tensors have another form than those of the
+// model in memory ([nn.FileForm]), as the experts of a mixture have: the parts of one are not parts
+// of the other.
+func (m *Model) checkForm(s *wholeSource) error {
+	if _, ok := m.model.(nn.FileForm); !ok {
+		return nil
+	}
+	for _, t := range m.targets() {
+		if _, found := s.Tensor(t.name); !found && strings.Contains(t.name, ".experts.") {
+			return fmt.Errorf("the checkpoint is of a run without sharding, whose file holds each expert of a mixture by "+
+				"itself; it has no tensor %q, and a sharded run cannot continue from it: load the model from its folder and begin "+
+				"a new run, or go on without sharding", strings.TrimPrefix(t.name, modelPrefix))
+		}
+	}
+	return nil
+}
+
 func (s *wholeSource) about() *sharded.Index { return &s.index }
 
 func (s *wholeSource) Tensor(name string) (sharded.Tensor, bool) {

@@ -119,3 +119,42 @@ func TestACheckpointGoesFromShardsToOneProcessAndBack(t *testing.T) {
 		assert.ErrorContains(t, whole.LoadModel(other), want)
 	}
 }
+
+// mixture has two experts, whose matrices a file holds by themselves.
+type mixture struct {
+	Experts *struct {
+		GateUp torch.Tensor `param:"gate_up_proj"`
+	} `module:"experts"`
+}
+
+func (m *mixture) InFiles(state []torch.Named) (files []torch.Named) {
+	for _, t := range state {
+		for i := range t.Tensor.Size(0) {
+			files = append(files, torch.Named{Name: fmt.Sprintf("experts.%d.up_proj", i), Tensor: t.Tensor.Select(0, i)})
+		}
+	}
+	return files
+}
+
+// TestAnUnshardedMixtureOfExpertsIsNotDivided: the error says why, and what to do.
+func TestAnUnshardedMixtureOfExpertsIsNotDivided(t *testing.T) {
+	folder := t.TempDir()
+	fresh := func() *mixture {
+		m := &mixture{new(struct {
+			GateUp torch.Tensor `param:"gate_up_proj"`
+		})}
+		m.Experts.GateUp = torch.Zeros(2, 3, 4).RequiresGrad()
+		return m
+	}
+	require.NoError(t, nn.Save(filepath.Join(folder, "model.safetensors"), fresh(), nil))
+	all(t, together(t, 2, func(ctx context.Context, g *dist.Group) error {
+		p, err := shard.New(ctx, g, fresh(), shard.Options{Strategy: shard.FullShard, Root: true})
+		if err != nil {
+			return err
+		}
+		_, _, err = p.Load(ctx, folder, nil)
+		assert.ErrorContains(t, err, "the checkpoint is of a run without sharding, whose file holds each expert of a "+
+			`mixture by itself; it has no tensor "experts.gate_up_proj"`)
+		return nil
+	}))
+}

@@ -154,7 +154,7 @@ func (m *Model) Summoned() bool {
 func (m *Model) makeRoot(ctx context.Context) error {
 	u, err := fullyShard(ctx, &Unit{group: m.replica, ctx: context.Background(), root: true}, m.model)
 	if err != nil {
-		return fmt.Errorf("%w (Options.Root)", err)
+		return fmt.Errorf("%w (outside the layers that are units)", err)
 	}
 	if len(u.rows) > 0 {
 		m.root = u

@@ -126,13 +126,18 @@ func (m *CTCModel) Forward(values torch.Tensor, lengths []int64) torch.Tensor {
 }
 
 // Encode makes a sample of speech, prepared by Model.WaveformExtractor, and the text in it. Target
-// is the text as its letters say it.
+// is the text as its letters say it. A letter that the tokenizer does not know is an error.
 func (m *CTCModel) Encode(a *audio.Audio, written string) (s ctc.Sample, err error) {
 	if m.CTCTokenizer == nil {
 		return s, m.errNoCTCTokenizer()
 	}
 	if err := m.checkLetters(m.CTCTokenizer); err != nil {
 		return s, fmt.Errorf("auto: %w", err)
+	}
+	if unknown := m.CTCTokenizer.Unknown(written); len(unknown) > 0 {
+		return s, fmt.Errorf("auto: %.80q has the letters %q, which the tokenizer does not know; leave them out, change "+
+			"their case, write %s in their place, or take a tokenizer that has them (text.CTCVocabulary)", written, unknown,
+			m.CTCTokenizer.Options().UnkToken)
 	}
 	s.Labels = m.CTCTokenizer.Encode(written)
 	s.Target = m.CTCTokenizer.DecodeLabels(s.Labels)

@@ -3,9 +3,9 @@
 // and bit by bit: AutoModelForSequenceClassification, AutoModelForTokenClassification,
 // AutoModelForQuestionAnswering, AutoModelForMultipleChoice, AutoModelForMaskedLM,
 // AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoModelForImageClassification,
-// AutoModelForSemanticSegmentation, AutoModelForZeroShotImageClassification,
-// AutoModelForSpeechSeq2Seq, AutoModelForCTC, AutoModelForAudioClassification and, for TrOCR,
-// AutoModelForImageTextToText.
+// AutoModelForSemanticSegmentation, AutoModelForObjectDetection,
+// AutoModelForZeroShotImageClassification, AutoModelForSpeechSeq2Seq, AutoModelForCTC,
+// AutoModelForAudioClassification and, for TrOCR, AutoModelForImageTextToText.
 //
 //	ner, err := auto.TokenClassification(ctx, "dslim/bert-base-NER", auto.Options{}) // a folder or a name on the Hub
 //	step, err := engine.New(ner.Task(), engine.Options{})
@@ -21,6 +21,7 @@
 //   - images ([ImageClassification]): vit, deit, dinov2, dinov2_with_registers, resnet, convnext,
 //     convnextv2, clip and segformer;
 //   - pixels of images ([SemanticSegmentation]): segformer;
+//   - objects in images ([ObjectDetection]): yolos and detr;
 //   - images and texts ([ZeroShotImageClassification]): clip;
 //   - text in images ([ImageToText]): vision-encoder-decoder of a vit or deit and a trocr;
 //   - speech ([SpeechToText]): whisper;

@@ -59,6 +59,32 @@ func fit[S, B any](task engine.Task[S, B], epochs float64, samples []S) map[stri
 	return result.Best.Metrics
 }
 
+// SequenceClassification classifies texts. Their classes have names, as in a table.
+func ExampleSequenceClassification() {
+	dir := small(`"model_type": "bert", "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2,
+		"intermediate_size": 64`, "a good bad great awful film plot")
+	defer os.RemoveAll(dir) //nolint:errcheck // a scratch folder
+	m, err := auto.SequenceClassification(context.Background(), dir, auto.Options{FromConfig: true,
+		ID2Label: []string{"neg", "pos"}})
+	check(err)
+
+	var samples []classify.Sample
+	for _, s := range [][2]string{{"a good film", "pos"}, {"a great plot", "pos"}, {"a bad plot", "neg"},
+		{"an awful film", "neg"}} {
+		label, err := m.Head().LabelID(s[1])
+		check(err)
+		sample, err := m.Encode(text.Single(s[0]), label)
+		check(err)
+		samples = append(samples, sample)
+	}
+	result := fit(m.Task(), 40, samples)
+	classes, err := m.Predict(text.Single("a great film"))
+	check(err)
+	fmt.Printf("accuracy %.1f; a great film: %s\n", result["eval_accuracy"], classes[0].Label)
+	// Output:
+	// accuracy 1.0; a great film: pos
+}
+
 // TokenClassification finds names of places in sentences that are given as words.
 func ExampleTokenClassification() {
 	dir := small(`"model_type": "electra", "hidden_size": 32, "embedding_size": 16, "num_hidden_layers": 1,

@@ -157,7 +157,7 @@ func ofFile[T any](path string, f func(im *vision.Image) (T, error)) (made T, er
 	return made, nil
 }
 
-// Class is a class of an image or a sound.
+// Class is a class of a text, an image or a sound.
 type Class struct {
 	Label string
 	ID    int64

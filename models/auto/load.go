@@ -145,8 +145,10 @@ var (
 )
 
 // blueprints are models by their model_type.
-type blueprints = map[string]func(pretrained.Document, classify.Head,
-	transformer.Attention) (transformer.Blueprint, error)
+type blueprints map[string]blueprint
+
+// blueprint makes the blueprint of a model from a config.json.
+type blueprint = func(pretrained.Document, classify.Head, transformer.Attention) (transformer.Blueprint, error)
 
 var (
 	encoders = blueprints{
@@ -252,6 +254,10 @@ func loadFolder(dir string, t task, o Options) (*Model, error) {
 func (o Options) warnings() io.Writer { return cmp.Or[io.Writer](o.Warnings, os.Stderr) }
 
 func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Blueprint, err error) {
+	known := t.known()
+	if _, err := known.of(d); err != nil {
+		return p, err
+	}
 	h := classify.Head{NumLabels: t.labels, ID2Label: o.ID2Label, ProblemType: o.ProblemType}
 	if t.cross {
 		if h.NumLabels, err = crossLabels(d, o); err != nil {
@@ -281,29 +287,6 @@ func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Bluepr
 			return p, err
 		}
 	}
-	known := encoders
-	switch {
-	case t.sound:
-		known = hearers
-	case t.class == sequenceClassification.class:
-		known = classifiers
-	case t.class == seq2seqLM.class:
-		known = pairs
-	case t.class == imageToText.class:
-		known = readers
-	case t.speech:
-		known = listeners
-	case t.decoder:
-		known = decoders
-	case t.images && t.texts:
-		known = duals
-	case t.class == semanticSegmentation.class:
-		known = segmenters
-	case t.class == objectDetection.class:
-		known = detectors
-	case t.images:
-		known = ofPictures
-	}
 	p, err = plan(d, known, h, o.Attention)
 	if err == nil && t.ofTexts && p.LanguageModel != "" {
 		p, err = labelled(p, d, h)
@@ -319,6 +302,33 @@ func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Bluepr
 	return p, err
 }
 
+// known returns the models that there are for a task.
+func (t task) known() blueprints {
+	switch {
+	case t.sound:
+		return hearers
+	case t.class == sequenceClassification.class:
+		return classifiers
+	case t.class == seq2seqLM.class:
+		return pairs
+	case t.class == imageToText.class:
+		return readers
+	case t.speech:
+		return listeners
+	case t.decoder:
+		return decoders
+	case t.images && t.texts:
+		return duals
+	case t.class == semanticSegmentation.class:
+		return segmenters
+	case t.class == objectDetection.class:
+		return detectors
+	case t.images:
+		return ofPictures
+	}
+	return encoders
+}
+
 // withoutProblemType leaves out of a config.json what only classifiers of texts, images or sound
 // have.
 func withoutProblemType(document func(architecture string) (pretrained.Document, error)) func(string) (
@@ -330,19 +340,32 @@ func withoutProblemType(document func(architecture string) (pretrained.Document,
 	}
 }
 
+// of returns what makes the blueprint of the model that a config.json describes, if it is one of
+// those that are known.
+func (known blueprints) of(d pretrained.Document) (blueprint, error) {
+	var kind string
+	if err := maps.Clone(d).Decode([]pretrained.Field{{Key: "model_type", Value: &kind}}); err != nil {
+		return nil, err
+	}
+	b, ok := known[kind]
+	if !ok {
+		return nil, fmt.Errorf("model_type is %q; want one of %q", kind, slices.Sorted(maps.Keys(known)))
+	}
+	return b, nil
+}
+
 // plan returns the blueprint of the model that a config.json describes, if it is one of the known
 // ones.
 func plan(d pretrained.Document, known blueprints, h classify.Head, a transformer.Attention) (p transformer.Blueprint,
 	err error) {
-	var kind string
-	if err := maps.Clone(d).Decode([]pretrained.Field{{Key: "model_type", Value: &kind}}); err != nil {
+	b, err := known.of(d)
+	if err != nil {
 		return p, err
 	}
-	blueprint, ok := known[kind]
-	if !ok {
-		return p, fmt.Errorf("model_type is %q; want one of %q", kind, slices.Sorted(maps.Keys(known)))
+	if err := demandSizes(d); err != nil {
+		return p, err
 	}
-	return blueprint(d, h, a)
+	return b(d, h, a)
 }
 
 // build creates the model and loads its weights.

@@ -131,6 +131,8 @@ func TestMistakesAreNamed(t *testing.T) {
 		`{"model_type": "bert", "position_embedding_type": "relative"}`: "only \"absolute\" is supported",
 		`{"model_type": "bert", "tie_word_embeddings": false}`:          "tie_word_embeddings is false; only true",
 		`{"model_type": "distilbert", "qa_dropout": 1.5}`:               "AnswerDropout is 1.5",
+		`{"model_type": "bert", "hidden_size": 0}`:                      "hidden_size is 0; want a positive number, or leave it out",
+		`{"model_type": "llama", "tie_word_embeddings": false}`:         `model_type is "llama"; want one of`,
 	} {
 		dir := config(text)
 		_, err := auto.MaskedLM(ctx, dir, quiet)

@@ -1,10 +1,13 @@
 package auto_test
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,8 +17,10 @@ import (
 
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/models/auto"
+	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/question"
 	"github.com/gotrainer/gotrainer/nn"
+	"github.com/gotrainer/gotrainer/text"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -44,7 +49,9 @@ func predictors(t *testing.T) (models []*auto.Model, predict []func() (string, e
 	o.ID2Label = []string{"A", "B", "C", "D", "E", "F", "G", "H"}
 	ner, err := auto.TokenClassification(t.Context(), dir(`{"model_type": "electra", `+size), o)
 	require.NoError(t, err)
-	return []*auto.Model{qa.Model, mlm.Model, ner.Model}, []func() (string, error){
+	classifier, err := auto.SequenceClassification(t.Context(), dir(`{"model_type": "bert", `+size), o)
+	require.NoError(t, err)
+	return []*auto.Model{qa.Model, mlm.Model, ner.Model, classifier.Model}, []func() (string, error){
 		func() (string, error) {
 			answers, err := qa.Predict("live in", words, question.AnswerOptions{})
 			return fmt.Sprint(answers), err
@@ -57,6 +64,44 @@ func predictors(t *testing.T) (models []*auto.Model, predict []func() (string, e
 			tags, err := ner.Predict(strings.Fields(words))
 			return fmt.Sprint(tags), err
 		},
+		func() (string, error) {
+			classes, err := classifier.Predict(text.Pair("live in", words))
+			return fmt.Sprint(classes), err
+		},
+	}
+}
+
+// TestTextClassesAreThoseOfTheLogits, for each type of head.
+func TestTextClassesAreThoseOfTheLogits(t *testing.T) {
+	testenv.RequireTorch(t)
+	dir := small(`"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
+		"intermediate_size": 32`, "good")
+	defer os.RemoveAll(dir) //nolint:errcheck // a scratch folder
+	for kind, of := range map[classify.ProblemType]func(float64) float64{
+		classify.SingleLabel: func(x float64) float64 { return math.Exp(x) },
+		classify.MultiLabel:  func(x float64) float64 { return 1 / (1 + math.Exp(-x)) },
+		classify.Regression:  func(x float64) float64 { return x },
+	} {
+		m, err := auto.SequenceClassification(t.Context(), dir, auto.Options{FromConfig: true, Warnings: io.Discard,
+			ID2Label: []string{"a", "b", "c"}, ProblemType: kind})
+		require.NoError(t, err)
+		nn.SetTraining(m, false)
+		classes, err := m.Predict(text.Single("good good"))
+		require.NoError(t, err)
+		assert.True(t, slices.IsSortedFunc(classes, func(a, b auto.Class) int { return cmp.Compare(b.Score, a.Score) }))
+		logits := torch.Values[float32](m.Forward(torch.From([]int64{2, 5, 5, 3}, 1, 4), torch.Tensor{}, torch.Tensor{}))
+		sum := 1.0
+		if kind == classify.SingleLabel {
+			sum = 0
+			for _, x := range logits {
+				sum += of(float64(x))
+			}
+		}
+		require.Len(t, classes, 3)
+		for _, c := range classes {
+			assert.Equal(t, m.Head().ID2Label[c.ID], c.Label)
+			assert.InDelta(t, of(float64(logits[c.ID]))/sum, c.Score, 1e-6, "%s %s", kind, c.Label)
+		}
 	}
 }
 

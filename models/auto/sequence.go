@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/text"
+	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
 // SequenceClassifier classifies texts or predicts numbers for them:
@@ -28,13 +31,29 @@ func (m *SequenceClassifier) Task() *classify.Task {
 	return must(classify.NewTask(m, classify.TaskOptions{}))
 }
 
-// Encode makes a sample of a text or a pair of texts, cut to what the model takes. It cuts on the
-// truncation_side of the folder's tokenizer_config.json, or as Model.Tokenizer truncates if it
-// does.
+// Encode makes a sample of a text or a pair of texts. [classify.Head.LabelID] gives the number of
+// a class. The text is cut to what the model takes, on the truncation_side of the folder's
+// tokenizer_config.json, or as Model.Tokenizer truncates if it does. The label is for single-label
+// heads; for others, set the sample's Targets.
 func (m *SequenceClassifier) Encode(in text.Input, label int64) (classify.Sample, error) {
 	t, err := m.EncodeText(in, 0)
 	return classify.Sample{InputIDs: t.InputIDs, TokenTypeIDs: t.TokenTypeIDs, AttentionMask: t.AttentionMask,
 		Label: label}, err
+}
+
+// Predict classifies a text or a pair of texts, cut as [SequenceClassifier.Encode] does, and returns
+// all classes, the one with the highest score first. Several goroutines may call it at a time, but
+// not while the model is trained. To score many pairs of texts, use package crossencoder.
+func (m *SequenceClassifier) Predict(in text.Input) ([]Class, error) {
+	t, err := m.EncodeText(in, 0)
+	if err != nil {
+		return nil, err
+	}
+	b, err := m.Limits().Collate("auto", []inputs.Text{t}, data.Padding{})
+	if err != nil {
+		return nil, err
+	}
+	return m.scored(func(p engine.ForwardPass) torch.Tensor { return m.Forward(b.To(p)) })
 }
 
 // EncodeText tokenizes a text or a pair of texts and cuts it to maxLength tokens. Zero: to what the

@@ -227,6 +227,8 @@ func TestAModelOfCTCGetsOtherLetters(t *testing.T) {
 	got, err := again.Encode(tone(0, 0, 2000), "text")
 	require.NoError(t, err)
 	assert.Equal(t, want, got)
+	_, err = m.Encode(tone(0, 0, 2000), "TexT")
+	require.ErrorContains(t, err, `auto: "TexT" has the letters ["T"], which the tokenizer does not know`)
 	nn.SetTraining(m, false)
 	frames, err := m.TranscribeValues(want.Waveform)
 	require.NoError(t, err)

@@ -47,8 +47,7 @@ func (m *TokenClassifier) Encode(words, tags []string) (s tokenclass.Sample, err
 	for i, tag := range tags {
 		if labels[i] = int64(slices.Index(m.Head().ID2Label, tag)); labels[i] < 0 {
 			return s, fmt.Errorf("auto: word %d, %q, has the tag %q; the model has %q (Options.ID2Label names others)",
-				i,
-				words[i], tag, m.Head().ID2Label)
+				i, words[i], tag, m.Head().ID2Label)
 		}
 	}
 	e, err := m.encode(text.Input{Words: words})

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"github.com/gotrainer/gotrainer/data"
@@ -159,6 +161,18 @@ func TestLabel2IDMayHaveStrings(t *testing.T) {
 	if err != nil || !slices.Equal(h.ID2Label, []string{"a", "b"}) || len(d) != 0 {
 		t.Errorf("%+v, error %v, left %v", h, err, d)
 	}
+}
+
+// TestLabelsHaveNumbers, and a label that no class or two classes have is an error.
+func TestLabelsHaveNumbers(t *testing.T) {
+	h := classify.Head{ID2Label: []string{"neg", "pos", "other", "other"}}
+	id, err := h.LabelID("pos")
+	require.NoError(t, err)
+	assert.EqualValues(t, 1, id)
+	_, err = h.LabelID("Pos")
+	require.ErrorContains(t, err, `there is no class "Pos"; there are ["neg" "pos" "other" "other"]`)
+	_, err = h.LabelID("other")
+	require.ErrorContains(t, err, `the classes 2 and 3 are both "other"`)
 }
 
 func TestDamagedLabelsAreRefused(t *testing.T) {

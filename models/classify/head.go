@@ -3,6 +3,7 @@ package classify
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/gotrainer/gotrainer/models/pretrained"
@@ -62,6 +63,20 @@ func (h Head) Resolved() (Head, error) {
 			SingleLabel, MultiLabel})
 	}
 	return h, nil
+}
+
+// LabelID returns the number of the class with a text: label2id of transformers. A text that no
+// class or more than one class has is an error.
+func (h Head) LabelID(label string) (int64, error) {
+	id := slices.Index(h.ID2Label, label)
+	if id < 0 {
+		return 0, fmt.Errorf("classify: there is no class %q; there are %q (ID2Label)", label, h.ID2Label)
+	}
+	if again := slices.Index(h.ID2Label[id+1:], label); again >= 0 {
+		return 0, fmt.Errorf("classify: the classes %d and %d are both %q; give them different texts (ID2Label)", id,
+			id+1+again, label)
+	}
+	return int64(id), nil
 }
 
 // Over returns h, with other's values where h has none.

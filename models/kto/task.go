@@ -69,6 +69,7 @@ var (
 	_ engine.TokenCounter[Batch] = (*Task)(nil)
 	_ engine.Configurer          = (*Task)(nil)
 	_ engine.OptionsValidator    = (*Task)(nil)
+	_ engine.BatchSizeValidator  = (*Task)(nil)
 	_ engine.Lengther[Sample]    = (*Task)(nil)
 )
 
@@ -130,6 +131,15 @@ func (t *Task) ValidateOptions(o engine.Options) error {
 			"cannot take the place of those that are shared out; leave it out, or set TaskOptions.Reference")
 	}
 	t.noisy = t.options.KeepDropout || o.NEFTuneAlpha > 0
+	return nil
+}
+
+// ValidateBatchSize refuses batches of one sample for the loss kto, as TRL does.
+func (t *Task) ValidateBatchSize(size int) error {
+	if t.options.LossType == KTO && size == 1 {
+		return fmt.Errorf("kto: BatchSize is 1, and the loss %s compares each prompt with the completion of another "+
+			"sample of its batch; want at least 2, or TaskOptions.LossType %s", KTO, APOZeroUnpaired)
+	}
 	return nil
 }
 

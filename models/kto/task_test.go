@@ -1,12 +1,14 @@
 package kto_test
 
 import (
+	"io"
 	"math"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/dist/shard"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/models/auto"
@@ -16,6 +18,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/lora"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
@@ -135,4 +138,21 @@ func TestWhatCannotBeIsRefused(t *testing.T) {
 	_, err = engine.New(ktoTask(t, m, kto.TaskOptions{Reference: dpo.Reference{
 		Run: func(f func(dpo.Model)) { f(m) }, Swaps: true}}), engine.Options{Sharding: shard.FullShard})
 	require.ErrorContains(t, err, "kto: Options.Sharding is set")
+}
+
+// TestABatchOfOneIsRefused, as in TRL: its completion would be compared with itself.
+func TestABatchOfOneIsRefused(t *testing.T) {
+	samples := data.Slice[kto.Sample]{sample(true, 4), sample(false, 5, 6), sample(true, 7)}
+	fit := func(kind kto.LossType, size int) error {
+		step, err := engine.New(ktoTask(t, tiny(t), kto.TaskOptions{LossType: kind}), engine.Options{})
+		require.NoError(t, err)
+		run, err := trainer.New(step, trainer.Options{BatchSize: size, EvalBatchSize: 1, MaxSteps: 2, Save: trainer.Never,
+			Progress: io.Discard})
+		require.NoError(t, err)
+		_, err = run.Fit(t.Context(), samples, samples)
+		return err
+	}
+	require.ErrorContains(t, fit(kto.KTO, 1), "kto: BatchSize is 1, and the loss kto compares each prompt")
+	require.NoError(t, fit(kto.KTO, 2), "the last batch of the epoch has one sample")
+	require.NoError(t, fit(kto.APOZeroUnpaired, 1))
 }

@@ -23,6 +23,22 @@ type Answer struct {
 	Start int // in characters of the text, as Python counts them
 }
 
+// check refuses an answer that is not where the example says, which run_qa.py would learn wrongly.
+func (e Example) check() error {
+	for i, a := range e.Answers {
+		context, length := []rune(e.Context), utf8.RuneCountInString(a.Text)
+		if a.Start < 0 || a.Start > len(context)-length {
+			return fmt.Errorf("question: example %q: Answers[%d] is %.80q from character %d on; the text has %d characters",
+				e.ID, i, a.Text, a.Start, len(context))
+		}
+		if found := string(context[a.Start : a.Start+length]); found != a.Text {
+			return fmt.Errorf("question: example %q: Answers[%d] is %.80q, but from character %d on the text is %.80q; Start "+
+				"counts characters, not bytes", e.ID, i, a.Text, a.Start, found)
+		}
+	}
+	return nil
+}
+
 // Sample is a question and a part of its text as token ids, special tokens included.
 type Sample struct {
 	inputs.Text
@@ -61,6 +77,9 @@ func (o FeatureOptions) resolved(limit int) (FeatureOptions, error) {
 func Features(t *text.Tokenizer, e Example, l inputs.Limits, cls int64, o FeatureOptions) ([]Sample, error) {
 	o, err := o.resolved(int(l.MaxLength))
 	if err != nil {
+		return nil, err
+	}
+	if err := e.check(); err != nil {
 		return nil, err
 	}
 	if t, err = t.WithPadding(nil); err == nil {

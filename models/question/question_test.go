@@ -244,6 +244,20 @@ func TestMistakesAreNamed(t *testing.T) {
 		limits, 2,
 		question.FeatureOptions{MaxLength: 6, Stride: 2})
 	require.ErrorContains(t, err, `example "7"`)
+	for answer, want := range map[question.Answer]string{
+		{Text: "one", Start: 6}:  `Answers[0] is "one", but from character 6 on the text is " on"`,
+		{Text: "one", Start: -1}: `Answers[0] is "one" from character -1 on; the text has 10 characters`,
+		{Text: "one", Start: 8}:  "Answers[0] is \"one\" from character 8 on",
+		{Text: "one", Start: 7}:  "",
+	} {
+		_, err = question.Features(tok, question.Example{Question: "who", Context: "née àà one",
+			Answers: []question.Answer{answer}}, limits, 2, question.FeatureOptions{})
+		if want == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, want)
+	}
 	m := &spans{nn.NewEmbedding(100, 2, nil)}
 	_, err = question.NewTask(m, question.TaskOptions{Answers: question.AnswerOptions{Best: -1}})
 	require.ErrorContains(t, err, "Best -1")

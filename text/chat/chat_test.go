@@ -127,7 +127,13 @@ func TestConversationsAreRead(t *testing.T) {
 		`{"messages": [{"role": "user"}], "tools": 5}`:                "tools: want a list, found 5",
 		`{"messages": [{"role": "user"}], "tools": "[x"}`:             "tools: invalid character",
 		`{"messages": [{"role": "user"}], "chat_template_kwargs": 5}`: "chat_template_kwargs: want an object",
-		`not json`: "invalid character",
+		`{"messages": "a"}`:                                           "messages is a text; want messages, [{",
+		`{"messages": {"role": "user"}}`:                              `messages is {"role": "user"}; want messages, [{`,
+		`{"conversations": [], "id": 1}`:                              `found the fields ["conversations" "id"]`,
+		`{}`:                                                          "found no fields",
+		`not json`:                                                    "want a whole JSON object on each line (JSON Lines), found not json",
+		`[{"messages": []}]`:                                          `on each line (JSON Lines), found [{"messages"`,
+		`{"messages": [`:                                              `on each line (JSON Lines), found {"messages": [`,
 		`{"messages": [{"role": "user", "content": ` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `}]}`: "nest more than 200 deep",
 	} {
 		_, err := chat.Read(strings.NewReader("\n" + line + "\n"))

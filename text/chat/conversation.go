@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 )
 
 // Conversation is the input of a template.
@@ -32,7 +34,7 @@ type Conversation struct {
 // fields are ignored.
 func (c *Conversation) UnmarshalJSON(content []byte) error {
 	var f struct {
-		Messages   []Message       `json:"messages"`
+		Messages   json.RawMessage `json:"messages"`
 		Prompt     json.RawMessage `json:"prompt"`
 		Completion json.RawMessage `json:"completion"`
 		Tools      json.RawMessage `json:"tools"`
@@ -42,8 +44,12 @@ func (c *Conversation) UnmarshalJSON(content []byte) error {
 	if err := json.Unmarshal(content, &f); err != nil {
 		return err
 	}
-	*c = Conversation{Messages: f.Messages}
-	if f.Messages == nil {
+	messages, err := messagesOf("messages", f.Messages)
+	if err != nil {
+		return err
+	}
+	*c = Conversation{Messages: messages}
+	if messages == nil {
 		prompt, err := messagesOf("prompt", f.Prompt)
 		if err != nil {
 			return err
@@ -57,9 +63,9 @@ func (c *Conversation) UnmarshalJSON(content []byte) error {
 		return errors.New("there are both messages and prompt or completion; want one of the two forms")
 	}
 	if len(c.Messages) == 0 {
-		return errors.New(`want {"messages": [...]}, or "prompt" and "completion", with at least one message`)
+		return fmt.Errorf(`want {"messages": [...]}, or "prompt" and "completion", with at least one message; found %s`,
+			fieldsOf(content))
 	}
-	var err error
 	if c.Tools, err = valuesOf("tools", f.Tools); err != nil {
 		return err
 	}
@@ -86,13 +92,28 @@ func variablesOf(content json.RawMessage) (map[string]any, error) {
 	return variables, nil
 }
 
-// messagesOf reads a list of messages; nil content means none.
-func messagesOf(field string, content json.RawMessage) (messages []Message, err error) {
-	if content == nil {
-		return nil, nil
+// fieldsOf names the fields of a JSON object.
+func fieldsOf(content []byte) string {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(content, &fields) != nil || len(fields) == 0 {
+		return "no fields"
 	}
-	if bytes.HasPrefix(content, []byte(`"`)) {
-		return nil, fmt.Errorf(`%s is a text; want messages, [{"role": "user", "content": "..."}]`, field)
+	return fmt.Sprintf("the fields %q", slices.Sorted(maps.Keys(fields)))
+}
+
+// wantMessages is how messages are written.
+const wantMessages = `[{"role": "user", "content": "..."}]`
+
+// messagesOf reads a list of messages; nil content, or null, means none.
+func messagesOf(field string, content json.RawMessage) (messages []Message, err error) {
+	switch {
+	case content == nil || string(content) == "null":
+		return nil, nil
+	case bytes.HasPrefix(content, []byte(`"`)):
+		return nil, fmt.Errorf("%s is a text; want messages, %s; texts without roles need no chat template, and package "+
+			"data/table reads them", field, wantMessages)
+	case !bytes.HasPrefix(content, []byte("[")):
+		return nil, fmt.Errorf("%s is %.40s; want messages, %s", field, content, wantMessages)
 	}
 	if err := json.Unmarshal(content, &messages); err != nil {
 		return nil, fmt.Errorf("%s: %w", field, err)
@@ -134,7 +155,11 @@ func readLines[T any](r io.Reader) (list []T, err error) {
 		}
 		if line = bytes.TrimSpace(line); len(line) > 0 {
 			var v T
-			if err := json.Unmarshal(line, &v); err != nil {
+			err := json.Unmarshal(line, &v)
+			if line[0] != '{' || err != nil && !json.Valid(line) {
+				err = fmt.Errorf("want a whole JSON object on each line (JSON Lines), found %.40s", line)
+			}
+			if err != nil {
 				return nil, fmt.Errorf("chat: line %d: %w", n, err)
 			}
 			list = append(list, v)

@@ -64,13 +64,16 @@ func (p *Preference) UnmarshalJSON(content []byte) error {
 		if err := field.into.read(field.name, field.content); err != nil {
 			return err
 		}
-		if chosen := p.IsChat(); field.name == "rejected" && chosen != (field.into.Messages != nil) ||
-			field.name != "prompt" && f.Prompt != nil && (p.Prompt.Messages != nil) != (field.into.Messages != nil) {
-			return fmt.Errorf("%s is %s, other than what stands before it; want prompt, chosen and rejected to be three texts, "+
-				"or three lists of messages", field.name, field.into.kind())
-		}
 	}
-	if f.Prompt == nil {
+	switch chat := p.IsChat(); {
+	case f.Prompt != nil && chat != (p.Prompt.Messages != nil) || chat != (p.Rejected.Messages != nil):
+		prompt := ""
+		if f.Prompt != nil {
+			prompt = "prompt is " + p.Prompt.kind() + ", "
+		}
+		return fmt.Errorf("%schosen is %s, and rejected is %s; want texts everywhere, or lists of messages, %s", prompt,
+			p.Chosen.kind(), p.Rejected.kind(), wantMessages)
+	case f.Prompt == nil:
 		p.extractPrompt()
 	}
 	var err error
@@ -102,7 +105,10 @@ func (c *Content) read(name string, content json.RawMessage) error {
 		}
 		return err
 	}
-	return fmt.Errorf(`%s is %.40q; want a text, or messages, [{"role": "user", "content": "..."}]`, name, content)
+	if content == nil {
+		return fmt.Errorf("there is no %s; want a text, or messages, %s", name, wantMessages)
+	}
+	return fmt.Errorf("%s is %.40s; want a text, or messages, %s", name, content, wantMessages)
 }
 
 // extractPrompt moves the common beginning of both answers to the prompt.

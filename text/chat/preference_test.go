@@ -59,16 +59,17 @@ func TestAPromptIsWhatAnswersBeginWith(t *testing.T) {
 
 func TestPreferencesThatAreNoneAreRefused(t *testing.T) {
 	for line, want := range map[string]string{
-		`{"prompt": "a", "chosen": "b"}`:                                      `rejected is ""; want a text, or messages`,
-		`{"prompt": 1, "chosen": "b", "rejected": "c"}`:                       `prompt is "1"; want a text, or messages`,
-		`{"prompt": "a", "chosen": [{"role": "assistant"}], "rejected": "c"}`: "chosen is a list of messages, other than",
-		`{"chosen": [{"role": "assistant"}], "rejected": "c"}`:                "rejected is a text, other than",
+		`{"prompt": "a", "chosen": "b"}`:                                      "there is no rejected; want a text, or messages",
+		`{"prompt": 1, "chosen": "b", "rejected": "c"}`:                       `prompt is 1; want a text, or messages`,
+		`{"prompt": "a", "chosen": [{"role": "assistant"}], "rejected": "c"}`: "prompt is a text, chosen is a list of messages, and rejected is a text; want",
+		`{"chosen": [{"role": "assistant"}], "rejected": "c"}`:                "line 1: chosen is a list of messages, and rejected is a text; want",
 		`{"prompt": [], "chosen": [], "rejected": []}`:                        "chosen has no messages; want at least one",
 		`{"prompt": [], "chosen": [1], "rejected": []}`:                       "chosen: ",
 		`{"chosen": "a", "rejected": "b", "tools": 1}`:                        "tools: want a list",
 		`{"chosen": "a", "rejected": "b", "chat_template_kwargs": 1}`:         "chat_template_kwargs: want an object",
 		`{"chosen": "a", "rejected": "b", "margin": "1"}`:                     "margin of type float64",
-		`[]`: "cannot unmarshal array",
+		`{"prompt": [], "chosen": "b", "rejected": "c"}`:                      "prompt is a list of messages, chosen is a text, and",
+		`[]`: "want a whole JSON object on each line",
 	} {
 		_, err := chat.ReadPreferences(strings.NewReader(line))
 		require.ErrorContains(t, err, "chat: line 1: ", line)

@@ -34,7 +34,7 @@ func (p *UnpairedPreference) UnmarshalJSON(content []byte) (err error) {
 	var f struct {
 		Prompt     json.RawMessage `json:"prompt"`
 		Completion json.RawMessage `json:"completion"`
-		Label      *bool           `json:"label"`
+		Label      json.RawMessage `json:"label"`
 		Tools      json.RawMessage `json:"tools"`
 		Variables  json.RawMessage `json:"chat_template_kwargs"`
 	}
@@ -44,7 +44,10 @@ func (p *UnpairedPreference) UnmarshalJSON(content []byte) (err error) {
 	if f.Label == nil {
 		return errors.New("there is no label; want true for a good completion, or false for a bad one")
 	}
-	*p = UnpairedPreference{Label: *f.Label}
+	*p = UnpairedPreference{}
+	if json.Unmarshal(f.Label, &p.Label) != nil || string(f.Label) == "null" {
+		return fmt.Errorf("label is %.40s; want true for a good completion, or false for a bad one", f.Label)
+	}
 	if err := p.Prompt.read("prompt", f.Prompt); err != nil {
 		return err
 	}
@@ -52,8 +55,8 @@ func (p *UnpairedPreference) UnmarshalJSON(content []byte) (err error) {
 		return err
 	}
 	if (p.Prompt.Messages != nil) != (p.Completion.Messages != nil) {
-		return fmt.Errorf("completion is %s, other than the prompt; want two texts, or two lists of messages",
-			p.Completion.kind())
+		return fmt.Errorf("prompt is %s, and completion is %s; want two texts, or two lists of messages, %s", p.Prompt.kind(),
+			p.Completion.kind(), wantMessages)
 	}
 	if p.Tools, err = valuesOf("tools", f.Tools); err != nil {
 		return err

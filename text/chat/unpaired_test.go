@@ -28,13 +28,15 @@ func TestUnpairedPreferencesAreThoseOfTRL(t *testing.T) {
 func TestUnpairedPreferencesThatAreNoneAreRefused(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"prompt": "a", "completion": "b"}`:                            "there is no label; want true",
-		`{"prompt": "a", "completion": "b", "label": 1}`:                "label of type bool",
-		`{"completion": "b", "label": true}`:                            `prompt is ""; want a text, or messages`,
-		`{"prompt": "a", "label": true}`:                                `completion is ""; want a text, or messages`,
-		`{"prompt": "a", "completion": [{"role": "a"}], "label": true}`: "completion is a list of messages, other than the prompt",
+		`{"prompt": "a", "completion": "b", "label": 1}`:                "label is 1; want true for a good completion",
+		`{"completion": "b", "label": true}`:                            `there is no prompt; want a text, or messages`,
+		`{"prompt": "a", "label": true}`:                                `there is no completion; want a text, or messages`,
+		`{"prompt": "a", "completion": [{"role": "a"}], "label": true}`: "prompt is a text, and completion is a list of messages; want",
 		`{"prompt": [], "completion": [], "label": true}`:               "completion has no messages",
 		`{"prompt": "a", "completion": "b", "label": true, "tools": 1}`: "tools: want a list",
-		`[]`: "cannot unmarshal array",
+		`{"prompt": "a", "completion": "b", "label": "good"}`:           `label is "good"; want true`,
+		`{"prompt": "a", "completion": "b", "label": null}`:             "label is null; want true",
+		`[]`: "want a whole JSON object on each line",
 	} {
 		_, err := chat.ReadUnpairedPreferences(strings.NewReader(line))
 		require.ErrorContains(t, err, "chat: line 1: ", line)

@@ -1,5 +1,5 @@
-"""What RobertaTokenizer of transformers makes of vocab.json, merges.txt and settings beside them: python roberta.py
-writes roberta.json beside it. Needs transformers 5.17.0.
+"""What RobertaTokenizer and GPT2Tokenizer of transformers make of vocab.json, merges.txt and settings beside them:
+python roberta.py writes roberta.json beside it. Needs transformers 5.17.0.
 
 The tokenizers are those of folders on the Hub that have no tokenizer.json, such as trocr-base's.
 """
@@ -56,6 +56,12 @@ FOLDERS = {  # name: the files beside vocab.json and merges.txt
                 str(VOCAB["<mask>"]): token("<mask>", special=True) | dict(lstrip=True, normalized=False),
             },
         )
+    ),
+    "GPT-2": dict(tokenizer_config=dict(tokenizer_class="GPT2Tokenizer")),
+    "GPT-2 of an older folder": dict(
+        tokenizer_config=dict(tokenizer_class="GPT2TokenizerFast", add_prefix_space=True, eos_token="</s>"),
+        special_tokens_map=dict(pad_token="<pad>", bos_token=token("<s>"), additional_special_tokens=["QQ"]),
+        added_tokens={"xyz": 300},
     ),
 }
 TEXTS = ["hello AB <mask> NEW", " hello", "AB12 QQxyz abc", "", "<s>hello</s>", "3 <pad>"]

@@ -26,6 +26,7 @@ import (
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/optim/lr"
+	"github.com/gotrainer/gotrainer/run"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/arguments"
@@ -586,6 +587,34 @@ func TestStructsOfAProgramAreArgumentsToo(t *testing.T) {
 	assert.NoError(t, arguments.ParseDict(map[string]any{"model_name_or_path": "x"}, &o, &a))
 	assert.ErrorContains(t, arguments.Parse(nil, o), "pointers to structs")
 	assert.ErrorContains(t, arguments.Parse(nil, &a, &a), "two structs have the argument")
+}
+
+// TestFieldsWithoutANameAreArgumentsToo: flags with "_" or "-", and keys of a file.
+func TestFieldsWithoutANameAreArgumentsToo(t *testing.T) {
+	type own struct {
+		TrainFile string
+		MaxLength int `default:"128"`
+		HTTPPort  int
+		NaN       bool
+		Skipped   func() `kong:"-"`
+	}
+	var o own
+	var a arguments.TrainingArguments
+	line := strings.Fields("--train-file a.csv --max_length 5 --http_port 80 --na-n --max_steps 3")
+	require.NoError(t, arguments.Parse(line, &o, &a))
+	assert.Equal(t, own{TrainFile: "a.csv", MaxLength: 5, HTTPPort: 80, NaN: true}, o)
+	o = own{}
+	require.NoError(t, arguments.ParseDict(map[string]any{"train_file": "b.csv", "max_steps": 3}, &o, &a))
+	assert.Equal(t, own{TrainFile: "b.csv", MaxLength: 128}, o)
+	assert.Error(t, arguments.ParseDict(map[string]any{"skipped": 1}, &o, &a))
+}
+
+// TestAWrongCommandLineIsAConfigurationError, whoever notices it.
+func TestAWrongCommandLineIsAConfigurationError(t *testing.T) {
+	for _, line := range []string{"--lerning_rate 1", "--learning_rate abc", "--save_strategy", "--save 1"} {
+		err := arguments.Parse(strings.Fields(line), new(arguments.TrainingArguments))
+		assert.Equal(t, run.Configuration, run.CodeOf(err), "%s: %v", line, err)
+	}
 }
 
 func FuzzParse(f *testing.F) {

@@ -30,6 +30,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/alecthomas/kong"
 	"go.yaml.in/yaml/v3"
@@ -50,7 +51,8 @@ import (
 // takes precedence; [ArgsFiles] supports other files. A single argument that ends in .json, .yaml
 // or .yml is a file, which is read by [ParseFile], as in the example programs of transformers.
 // --help prints the flags and ends the process. The tags of a field are those of package kong:
-// name, default, required, help, enum.
+// name, default, required, help, enum. A field without a name has its Go name as the flag, TrainFile
+// being --train_file. An error ends a program of package run with [run.Configuration].
 func Parse(args []string, into ...any) error {
 	if len(args) == 1 && slices.Contains([]string{".json", ".yaml", ".yml"}, filepath.Ext(args[0])) {
 		return ParseFile(args[0], into...)
@@ -66,9 +68,9 @@ func parse(args []string, into []any) error {
 	}
 	words, err := canonical(args, fields)
 	if err != nil {
-		return err
+		return run.Usage(err)
 	}
-	options := []kong.Option{kong.Name(filepath.Base(os.Args[0])),
+	options := []kong.Option{kong.Name(filepath.Base(os.Args[0])), kong.FlagNamer(flagName),
 		kong.ConfigureHelp(kong.HelpOptions{FlagsLast: true})}
 	for _, kind := range []reflect.Kind{reflect.Bool, reflect.Int, reflect.Uint64, reflect.Float64, reflect.String,
 		reflect.Slice, reflect.Pointer, reflect.Interface} {
@@ -82,9 +84,24 @@ func parse(args []string, into []any) error {
 		_, err = parser.Parse(words)
 	}
 	if err != nil {
-		return fmt.Errorf("arguments: %w", err)
+		return run.Usage(fmt.Errorf("arguments: %w", err)) // kong's own exit code is 80
 	}
 	return nil
+}
+
+// flagName is the name of a field that has none in its tag: "train_file" of TrainFile.
+func flagName(field string) string {
+	letters := []rune(field)
+	var name strings.Builder
+	for i, letter := range letters {
+		begins := i > 0 && unicode.IsUpper(letter) && (!unicode.IsUpper(letters[i-1]) ||
+			i+1 < len(letters) && unicode.IsLower(letters[i+1]))
+		if begins && letters[i-1] != '_' {
+			name.WriteByte('_')
+		}
+		name.WriteRune(unicode.ToLower(letter))
+	}
+	return name.String()
 }
 
 // decodeFlag takes as many words for a value as argparse would.
@@ -244,7 +261,7 @@ func fieldsOf(into []any) (map[string]field, error) {
 		}
 		v = v.Elem()
 		for i := range v.NumField() {
-			if name, ok := v.Type().Field(i).Tag.Lookup("name"); ok {
+			if name, ok := argumentName(v.Type().Field(i)); ok {
 				if _, twice := fields[name]; twice {
 					return nil, fmt.Errorf("arguments: two structs have the argument %s", name)
 				}
@@ -253,6 +270,19 @@ func fieldsOf(into []any) (map[string]field, error) {
 		}
 	}
 	return fields, nil
+}
+
+// argumentName returns the name of a field's argument; ok is false if it is none.
+func argumentName(f reflect.StructField) (name string, ok bool) {
+	if name, ok = f.Tag.Lookup("name"); ok {
+		return name, true
+	}
+	for _, other := range []string{"embed", "arg", "cmd"} { // what else kong makes of a field
+		if _, is := f.Tag.Lookup(other); is {
+			return "", false
+		}
+	}
+	return flagName(f.Name), f.IsExported() && !f.Anonymous && f.Tag.Get("kong") != "-"
 }
 
 // Error says which argument has a value that is not allowed.

@@ -27,8 +27,14 @@ func (p pass[B]) Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, error]
 }
 
 // Loader makes the loaders of a run that sends batches ahead, keeps its training set on the device
-// or evaluates by length. In all other cases it leaves them to the trainer.
+// or evaluates by length. In all other cases it leaves them to the trainer. It refuses a batch size
+// that the task does ([BatchSizeValidator]).
 func (s *Step[S, B]) Loader(set data.Dataset[S], o trainer.LoaderOptions) (trainer.BatchLoader[B], error) {
+	if v, ok := s.task.(BatchSizeValidator); ok && o.Evaluation == nil {
+		if err := v.ValidateBatchSize(o.BatchSize); err != nil {
+			return nil, err
+		}
+	}
 	if s.resident != nil && o.Evaluation == nil {
 		return residentLoader(s.resident, set, s.task, o.LoaderOptions)
 	}

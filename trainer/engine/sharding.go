@@ -51,7 +51,11 @@ func (s *Step[S, B]) share(ctx context.Context, g *dist.Group) error {
 	}
 	m, err := shard.NewLayered(ctx, g, s.task.Model(), s.options.Sharding, s.options.ShardingReplicas, s.distributed())
 	if err != nil {
-		return fmt.Errorf("engine: Options.Sharding: %w", err)
+		err = fmt.Errorf("engine: Options.Sharding: %w", err)
+		if errors.Is(err, torch.ErrNotSupported) { // this model cannot be divided so
+			err = run.Usage(err)
+		}
+		return err
 	}
 	s.group, s.parallel, s.sharded = g, m, m
 	if err := s.makeOptimizer(s.builder, groups); err != nil {

@@ -150,6 +150,13 @@ type GroupValidator interface {
 	ValidateGroup(world int) error
 }
 
+// BatchSizeValidator is a [Task] that cannot be trained with every batch size, such as one whose
+// loss compares the samples of a batch. A run calls it with the samples in a micro-batch of this process,
+// before its first batch. The last batch of an epoch may be smaller.
+type BatchSizeValidator interface {
+	ValidateBatchSize(size int) error
+}
+
 // Configurer is a [Task] that describes its model in files saved next to the weights, such as
 // config.json.
 type Configurer interface {
