@@ -79,6 +79,10 @@ func (c *Config) bounds() map[string]*float64 {
 		"final_logit_softcapping": &c.FinalLogitSoftcapping}
 }
 
+// DecodeConfig decodes a config.json, as models that contain a decoder have it too, and refuses
+// settings that the model does not support. Defaults are not filled in.
+func DecodeConfig(d pretrained.Document) (Config, error) { return decode(d) }
+
 func decode(d pretrained.Document) (c Config, err error) {
 	d = maps.Clone(d)
 	if err := maps.Clone(d).Decode([]pretrained.Field{{Key: "model_type", Value: &c.Type}}); err != nil {
