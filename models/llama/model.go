@@ -171,6 +171,9 @@ func (m *Model) DecodeEmbeddings(x torch.Tensor, past *transformer.Past) torch.T
 	return m.Norm.Forward(m.ContinueEach(x, m.masks(mask, x, past.Lengths(n), positions), past))
 }
 
+// Rereads is Rereads of transformer.Backbone.
+func (m *Model) Rereads() int64 { return m.RotaryEmb.short }
+
 // Forward maps hidden states, [B, L, hidden], to the next ones.
 func (l *Layer) Forward(x torch.Tensor, mask transformer.Mask) torch.Tensor {
 	router := mask.Router
