@@ -11,7 +11,8 @@
 // Samples are those of package causallm. Which tokens are learned is decided where they are made:
 // Encode of package auto learns whole texts, EncodeCompletion the completion
 // (completion_only_loss), EncodeChat the answers that the chat template marks
-// (assistant_only_loss). Packing is not there; [causallm.Blocks] joins texts.
+// (assistant_only_loss). Packing is not there; [causallm.Blocks] joins texts. [ImageTask] is the task
+// for texts with images.
 //
 // # What is logged
 //
