@@ -123,7 +123,8 @@ func (m *ImageTextToTextModel) GenerateIDs(ctx context.Context, prompts []ImageP
 		return nil, err
 	}
 	b := inputs.ImageTexts{}
-	b.Images, b.Counts, err = m.ImageLimits().CollateAll("auto", images, func(n int) []float32 { return make([]float32, n) })
+	memory := func(n int) []float32 { return make([]float32, n) }
+	b.Images, b.Counts, err = m.ImageLimits().CollateAll("auto", images, memory)
 	if err != nil {
 		return nil, err
 	}

@@ -218,9 +218,12 @@ func (m *ImageTextToTextModel) expand(s string, spans []text.Span, images []*vis
 	}
 	token, want := p.Token(), m.ImageTokens().ID
 	if id, ok := m.Tokenizer.TokenToID(token); !ok || id != want {
-		return "", nil, nil, fmt.Errorf("auto: the tokenizer has %s as %s, and the model's image_token_index is %d; want the "+
-			"tokenizer and the processor of the model", token, map[bool]string{true: fmt.Sprintf("token %d", id),
-			false: "no token"}[ok], want)
+		found := "no token"
+		if ok {
+			found = fmt.Sprintf("token %d", id)
+		}
+		return "", nil, nil, fmt.Errorf("auto: the tokenizer has %s as %s, and the model's image_token_index is %d; want "+
+			"the tokenizer and the processor of the model", token, found, want)
 	}
 	counts := make([]int64, len(images))
 	prepared = make([]inputs.Image, len(images))

@@ -25,8 +25,8 @@ func (t ImageTokens) Fault(ids []int64, images int) string {
 	if found == images*t.PerImage {
 		return ""
 	}
-	return fmt.Sprintf("the text has %d image tokens (id %d), and %d images need %d, %d each; a text that is cut must not "+
-		"lose any of them", found, t.ID, images, images*t.PerImage, t.PerImage)
+	return fmt.Sprintf("the text has %d image tokens (id %d), and %d images need %d, %d each; a text that is cut must "+
+		"not lose any of them", found, t.ID, images, images*t.PerImage, t.PerImage)
 }
 
 // ImageTexts is some texts, and their images one after another.

@@ -46,7 +46,7 @@ func (c *Config) fields(f family) []pretrained.Field {
 func (c *Config) optional() []pretrained.Field {
 	return append([]pretrained.Field{
 		{Key: "attention_bias", Value: &c.AttentionBias}, {Key: "mlp_bias", Value: &c.MLPBias},
-		{Key: "qkv_bias", Value: (*absence)(&c.NoQKVBias)},
+		{Key: "qkv_bias", Value: (*pretrained.Opposite)(&c.NoQKVBias)},
 		{Key: "head_dim", Value: &c.HeadDim}, {Key: "sliding_window", Value: &c.SlidingWindow},
 		{Key: "layer_types", Value: &c.LayerTypes}, {Key: "resid_pdrop", Value: &c.ResidualDropout},
 		{Key: "query_pre_attn_scalar", Value: &c.QueryPreAttnScalar},
@@ -58,20 +58,6 @@ func (c *Config) optional() []pretrained.Field {
 		{Key: "no_rope_layers", Value: &c.NoRopeLayers},
 	}, c.Experts.fields()...)
 }
-
-// absence is a bool whose opposite is in config.json.
-type absence bool
-
-// UnmarshalJSON reads the opposite.
-func (a *absence) UnmarshalJSON(text []byte) error {
-	present := true
-	err := json.Unmarshal(text, &present)
-	*a = absence(!present)
-	return err
-}
-
-// MarshalJSON writes the opposite.
-func (a absence) MarshalJSON() ([]byte, error) { return json.Marshal(!bool(a)) }
 
 // bounds returns the settings that null turns off in config.json, for which -1 stands here.
 func (c *Config) bounds() map[string]*float64 {

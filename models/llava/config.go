@@ -96,24 +96,10 @@ func defaultVision() clip.VisionConfig {
 // ReadConfig reads config.json from dir and refuses settings that the model does not support.
 func ReadConfig(dir string) (Config, error) { return pretrained.ReadConfigAs(dir, modelType, decode) }
 
-// absence is a bool whose opposite is in config.json.
-type absence bool
-
-// UnmarshalJSON reads the opposite.
-func (a *absence) UnmarshalJSON(text []byte) error {
-	present := true
-	err := json.Unmarshal(text, &present)
-	*a = absence(!present)
-	return err
-}
-
-// MarshalJSON writes the opposite.
-func (a absence) MarshalJSON() ([]byte, error) { return json.Marshal(!bool(a)) }
-
 func (c *Config) fields() []pretrained.Field {
 	return []pretrained.Field{
 		{Key: "image_token_index", Value: &c.ImageTokenIndex}, {Key: "projector_hidden_act", Value: &c.ProjectorHiddenAct},
-		{Key: "multimodal_projector_bias", Value: (*absence)(&c.NoProjectorBias)},
+		{Key: "multimodal_projector_bias", Value: (*pretrained.Opposite)(&c.NoProjectorBias)},
 		{Key: "vision_feature_layer", Value: &c.VisionFeatureLayers},
 		{Key: "vision_feature_select_strategy", Value: &c.VisionFeatureSelectStrategy},
 	}
@@ -243,8 +229,8 @@ func (c Config) document(architecture string, text pretrained.Document) (pretrai
 	if _, given := d["image_seq_length"]; !given {
 		d["image_seq_length"] = fmt.Append(nil, c.imageTokens().PerImage)
 	}
-	return d, d.EncodeModel(modelType, architecture, append(c.fields(), pretrained.Field{Key: "vision_config", Value: &vision},
-		pretrained.Field{Key: "text_config", Value: &text},
+	return d, d.EncodeModel(modelType, architecture, append(c.fields(),
+		pretrained.Field{Key: "vision_config", Value: &vision}, pretrained.Field{Key: "text_config", Value: &text},
 		pretrained.Field{Key: "tie_word_embeddings", Value: &c.Text.TieWordEmbeddings}))
 }
 
@@ -282,7 +268,8 @@ func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 		ModelType: modelType, Class: class, LanguageModel: class + "ForConditionalGeneration",
 		HiddenSize: decoder.HiddenSize, EmbeddingSize: decoder.EmbeddingSize, InitializerRange: c.std(),
 		EOSTokenIDs: decoder.EOSTokenIDs, PadTokenID: decoder.PadTokenID, Untied: decoder.Untied,
-		NoWeights: decoder.NoWeights, Limits: limits, ImageTokens: c.imageTokens(), Rename: nameInFiles, InMemory: nameInMemory,
+		NoWeights: decoder.NoWeights, Limits: limits, ImageTokens: c.imageTokens(),
+		Rename: nameInFiles, InMemory: nameInMemory,
 		Images:         classify.ImageLimits{Channels: vision.NumChannels, Height: vision.ImageSize, Width: vision.ImageSize},
 		ImageProcessor: "CLIPImageProcessor",
 		Document: func(architecture string) (pretrained.Document, error) {

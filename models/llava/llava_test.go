@@ -328,7 +328,8 @@ func TestMismatchedImagesAreRefused(t *testing.T) {
 	samples := models[0].samples(m, file)
 	samples[3].Images = nil
 	_, err := m.Task().Collate(samples[:4])
-	require.ErrorContains(t, err, "causallm: sample 3 of the batch: the text has 4 image tokens (id 58), and 0 images need 0")
+	require.ErrorContains(t, err, "causallm: sample 3 of the batch: the text has 4 image tokens (id 58), and 0 images "+
+		"need 0")
 	samples[3].Images = []inputs.Image{{Pixels: make([]float32, 3), Shape: []int64{3, 1, 1}}}
 	_, err = m.Task().Collate(samples[:4])
 	require.ErrorContains(t, err, "image 0: Shape is [3 1 1]; the model takes pictures of [3 8 8]")

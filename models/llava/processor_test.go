@@ -104,7 +104,8 @@ func TestModelsAnswerConversations(t *testing.T) {
 	m, file := processed(t)
 	images := pictures(file, []int{0, 1})
 	g := auto.Generation{MaxNewTokens: 4, EOSTokenIDs: []int64{}}
-	answer, err := m.Chat(t.Context(), chat.Conversation{Messages: []chat.Message{chat.User("what is this ?")}}, g, images...)
+	question := chat.Conversation{Messages: []chat.Message{chat.User("what is this ?")}}
+	answer, err := m.Chat(t.Context(), question, g, images...)
 	require.NoError(t, err)
 	written := "USER: <image>\n<image>\nwhat is this ? ASSISTANT:"
 	same, err := m.Generate(t.Context(), written, g, images...)
@@ -225,7 +226,8 @@ func TestSpansMoveWithImageTokens(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, int64(576), p.NumImageTokens(336, 336))
 	p.ImageToken = "ß"
-	s, spans, err := p.Expand("éßa ß bc", []int64{3, 2}, []text.Span{{Start: 0, End: 1}, {Start: 2, End: 3}, {Start: 6, End: 8}})
+	s, spans, err := p.Expand("éßa ß bc", []int64{3, 2}, []text.Span{{Start: 0, End: 1}, {Start: 2, End: 3},
+		{Start: 6, End: 8}})
 	require.NoError(t, err)
 	assert.Equal(t, "éßßßa ßß bc", s)
 	runes := []rune(s)

@@ -143,14 +143,12 @@ for label, (vision, text, whole) in MODELS.items():
     )
     tokens = PATCHES + (whole.get("vision_feature_select_strategy") == "full")
 
-    def make(attention=None, dtype=torch.float32):
+    def make(attention=None):
         torch.manual_seed(42)
         settings = LlavaConfig(**json.loads(json.dumps(config)))
         if attention:
             settings._attn_implementation = attention
-        return LlavaForConditionalGeneration._from_config(settings, dtype=dtype) if attention else (
-            LlavaForConditionalGeneration(settings).to(dtype)
-        )
+        return LlavaForConditionalGeneration(settings)
 
     samples, at = [], 0
     for (ids, prompt), count in zip(texts(tokens), COUNTS):

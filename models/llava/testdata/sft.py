@@ -2,6 +2,7 @@
 it. The processor and the pictures are those of llava.py, which comes first.
 """
 
+import json
 import os
 import pathlib
 import random
@@ -21,8 +22,6 @@ from peft import LoraConfig
 from safetensors.torch import load_file
 from transformers import LlavaConfig, LlavaForConditionalGeneration, LlavaProcessor
 from trl import SFTConfig, SFTTrainer
-
-import json
 
 datasets.disable_progress_bars()
 processor = LlavaProcessor.from_pretrained(here / "processor", backend="pil")
@@ -46,13 +45,13 @@ features = datasets.Features(
     images=datasets.List(datasets.Image()), prompt=datasets.Value("string"), completion=datasets.Value("string")
 )
 data = datasets.Dataset.from_list(rows, features=features)
-name_in_files = lambda n: (
-    n.replace("model.language_model.", "language_model.model.", 1)
-    if n.startswith("model.language_model.")
-    else "language_model." + n
-    if n.startswith("lm_head.")
-    else n.removeprefix("model.")
-)
+
+
+def name_in_files(name):
+    """The name that a weight has in files"""
+    if name.startswith("lm_head."):
+        return "language_model." + name
+    return name.replace("model.language_model.", "model.language_model.model.", 1).removeprefix("model.")
 
 
 def make():
