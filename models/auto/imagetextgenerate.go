@@ -52,21 +52,21 @@ func (m *ImageTextToTextModel) Chat(ctx context.Context, c chat.Conversation, g 
 }
 
 // Generate continues a text with images and returns what it adds, without special tokens. The text
-// names each image by one image token, <image> unless Model.LlavaProcessor has another. In all other
-// respects it is [CausalLanguageModel.Generate].
+// names each image by one image token, <image> unless Model.LlavaProcessor has another. In all
+// other respects it is [CausalLanguageModel.Generate].
 func (m *ImageTextToTextModel) Generate(ctx context.Context, prompt string, g Generation,
 	images ...*vision.Image) (string, error) {
 	g.single = true
 	return first(m.GenerateBatch(ctx, []ImagePrompt{{prompt, images}}, g))
 }
 
-// GenerateBatch is [ImageTextToTextModel.Generate] for several prompts at a time, which is faster than
-// one after the other. It returns Generation.NumReturnSequences texts for the first prompt, then
-// those for the second, and so on.
+// GenerateBatch is [ImageTextToTextModel.Generate] for several prompts at a time, which is faster
+// than one after the other. It returns Generation.NumReturnSequences texts for the first prompt,
+// then those for the second, and so on.
 //
-// Every text keeps its own images. With beams, or with several draws, transformers 5.17 does so only
-// for prompts of one image: it multiplies images one by one, so that of two images a text gets the
-// first twice.
+// Every text keeps its own images. With beams, or with several draws, transformers 5.17 does so
+// only for prompts of one image: it multiplies images one by one, so that of two images a text gets
+// the first twice.
 func (m *ImageTextToTextModel) GenerateBatch(ctx context.Context, prompts []ImagePrompt, g Generation) ([]string,
 	error) {
 	rows := make([]ImagePromptIDs, len(prompts))
@@ -106,9 +106,9 @@ func (m *ImageTextToTextModel) generateTexts(ctx context.Context, prompts []Imag
 	return m.decodeAll(added), err
 }
 
-// GenerateIDs is [ImageTextToTextModel.GenerateBatch] with token ids and prepared images: it returns
-// the ids that it adds to each prompt. Shorter prompts are padded on the left; nothing attends to the
-// padding.
+// GenerateIDs is [ImageTextToTextModel.GenerateBatch] with token ids and prepared images: it
+// returns the ids that it adds to each prompt. Shorter prompts are padded on the left; nothing
+// attends to the padding.
 func (m *ImageTextToTextModel) GenerateIDs(ctx context.Context, prompts []ImagePromptIDs, g Generation) (
 	added [][]int64, err error) {
 	rows, images := make([][]int64, len(prompts)), make([][]inputs.Image, len(prompts))
@@ -167,7 +167,8 @@ func rowsOf(ids data.Padded[int64]) [][]int64 {
 	return rows
 }
 
-// write continues prompts with the images of b, the longest of which has the given number of tokens.
+// write continues prompts with the images of b, the longest of which has the given number of
+// tokens.
 func (m *ImageTextToTextModel) write(ctx context.Context, p engine.ForwardPass, prompts [][]int64, b inputs.ImageTexts,
 	longest int, g Generation) ([][]int64, error) {
 	var features torch.Tensor

@@ -104,9 +104,10 @@ func (m *ImageTextToTextModel) SFTTask(o sft.TaskOptions) (*sft.ImageTask, error
 	return sft.NewImageTask(m, o)
 }
 
-// FreezeVisionTower excludes the vision tower from training, as is usual. Call it before engine.New.
-// To train only the projector, as LLaVA's first stage does, also call nn.Freeze(m, "language_model.*").
-// With an adapter ([Model.AddLoRA]) everything but the adapter is frozen anyway.
+// FreezeVisionTower excludes the vision tower from training, as is usual. Call it before
+// engine.New. To train only the projector, as LLaVA's first stage does, also call nn.Freeze(m,
+// "language_model.*"). With an adapter ([Model.AddLoRA]) everything but the adapter is frozen
+// anyway.
 func (m *ImageTextToTextModel) FreezeVisionTower() error { return nn.Freeze(m, "vision_tower.*") }
 
 // ImageLimits says which images the model takes.
@@ -120,9 +121,9 @@ func (m *ImageTextToTextModel) EOSTokenIDs() []int64 { return slices.Clone(m.blu
 
 // HiddenImages maps token ids and their mask, [B, L], and the pixels of the images of all texts in
 // their order, [N, channels, height, width], to the input of the output layer, [B, L, hidden]. The
-// mask has 0 for padding; undefined means that there is none. Undefined pixels mean that there are no
-// images. It panics with [*torch.Error] if the images have another size than the model takes, or the
-// texts another number of image tokens than the images need.
+// mask has 0 for padding; undefined means that there is none. Undefined pixels mean that there are
+// no images. It panics with [*torch.Error] if the images have another size than the model takes, or
+// the texts another number of image tokens than the images need.
 func (m *ImageTextToTextModel) HiddenImages(ids, mask, pixels torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		see, features := m.backbone.ImageTexts, torch.Tensor{}
@@ -133,8 +134,8 @@ func (m *ImageTextToTextModel) HiddenImages(ids, mask, pixels torch.Tensor) torc
 	})
 }
 
-// ForwardImages is [ImageTextToTextModel.HiddenImages] with the output layer: it returns logits, [B,
-// L, vocabulary].
+// ForwardImages is [ImageTextToTextModel.HiddenImages] with the output layer: it returns logits,
+// [B, L, vocabulary].
 func (m *ImageTextToTextModel) ForwardImages(ids, mask, pixels torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		return m.head.forward(m.backbone, m.HiddenImages(ids, mask, pixels))
@@ -145,8 +146,8 @@ func (m *ImageTextToTextModel) ForwardImages(ids, mask, pixels torch.Tensor) tor
 func (m *ImageTextToTextModel) Logits() transformer.Logits { return m.blueprint.Logits }
 
 // Encode makes a sample of a text with images, each of which the text names by one image token,
-// <image> unless Model.LlavaProcessor has another. All tokens are learned, those of images too, as in
-// TRL. The sample is cut to what the model takes, but must not lose image tokens.
+// <image> unless Model.LlavaProcessor has another. All tokens are learned, those of images too, as
+// in TRL. The sample is cut to what the model takes, but must not lose image tokens.
 func (m *ImageTextToTextModel) Encode(s string, images ...*vision.Image) (causallm.ImageSample, error) {
 	e, _, prepared, err := m.encodeImages(s, nil, images, nil)
 	if err != nil {
@@ -155,11 +156,11 @@ func (m *ImageTextToTextModel) Encode(s string, images ...*vision.Image) (causal
 	return causallm.ImageSample{Sample: causallm.Sample{Text: m.Limits().Of(e)}, Images: prepared}, nil
 }
 
-// EncodeChat makes a sample of a conversation with images, which stand where its messages have image
-// parts, or before the first text of the user: [chat.WithImages]. Only what the assistant says is
-// learned, as in [CausalLanguageModel.EncodeChat]. As the processors of transformers do, and TRL does
-// not, it adds the tokenizer's special tokens, such as one at the beginning, unless the template
-// writes the one at the beginning itself.
+// EncodeChat makes a sample of a conversation with images, which stand where its messages have
+// image parts, or before the first text of the user: [chat.WithImages]. Only what the assistant
+// says is learned, as in [CausalLanguageModel.EncodeChat]. As the processors of transformers do,
+// and TRL does not, it adds the tokenizer's special tokens, such as one at the beginning, unless
+// the template writes the one at the beginning itself.
 func (m *ImageTextToTextModel) EncodeChat(c chat.Conversation, images ...*vision.Image) (s causallm.ImageSample,
 	err error) {
 	t, err := m.template()
@@ -190,8 +191,8 @@ func (m *Model) begins(written string) *text.EncodeOptions {
 	return &text.EncodeOptions{NoSpecialTokens: bos != "" && strings.HasPrefix(written, bos)}
 }
 
-// encodeImages tokenizes a text, cut to what the model takes, and prepares its images. It also returns
-// where spans of the text are after image tokens have been multiplied.
+// encodeImages tokenizes a text, cut to what the model takes, and prepares its images. It also
+// returns where spans of the text are after image tokens have been multiplied.
 func (m *ImageTextToTextModel) encodeImages(s string, spans []text.Span, images []*vision.Image,
 	o *text.EncodeOptions) (e *text.Encoding, _ []text.Span, prepared []inputs.Image, err error) {
 	if s, spans, prepared, err = m.expand(s, spans, images); err != nil {

@@ -12,8 +12,8 @@ import (
 // ImageModel is a Model whose texts have images, for which image tokens stand.
 type ImageModel interface {
 	Model
-	// ForwardImages maps token ids and their mask, [B, L], and the pixels of the images of all texts in
-	// their order, [N, channels, height, width], to logits, [B, L, vocabulary]. The mask has 0 for
+	// ForwardImages maps token ids and their mask, [B, L], and the pixels of the images of all texts
+	// in their order, [N, channels, height, width], to logits, [B, L, vocabulary]. The mask has 0 for
 	// padding; undefined means that there is none. Undefined pixels mean that there are no images.
 	ForwardImages(ids, mask, pixels torch.Tensor) torch.Tensor
 	ImageLimits() inputs.ImageLimits
@@ -96,8 +96,8 @@ func (t *ImageTask) CountTokens(b ImageBatch) (all, nonPadding int64) {
 	return t.texts.CountTokens(b.Batch)
 }
 
-// Collate pads samples on the right to a batch, joins their images, and refuses what the model cannot
-// take.
+// Collate pads samples on the right to a batch, joins their images, and refuses what the model
+// cannot take.
 func (t *ImageTask) Collate(samples []ImageSample) (b ImageBatch, err error) {
 	texts, images := make([]Sample, len(samples)), make([][]inputs.Image, len(samples))
 	for i, s := range samples {

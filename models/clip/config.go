@@ -129,8 +129,8 @@ func decode(d pretrained.Document) (c Config, err error) {
 }
 
 // takeEncoder decodes the settings of an encoder, which it removes from a config.json. Older files
-// have them a second time under the key with "_dict" at its end. As in transformers those count, and
-// what they leave out has its default.
+// have them a second time under the key with "_dict" at its end. As in transformers those count,
+// and what they leave out has its default.
 func takeEncoder(d pretrained.Document, key, kind string, fields []pretrained.Field) (extra pretrained.Document,
 	err error) {
 	all := pretrained.Document{}
@@ -160,8 +160,8 @@ func takeEncoder(d pretrained.Document, key, kind string, fields []pretrained.Fi
 	return all, nil
 }
 
-// DecodeVisionConfig decodes the config.json of an encoder of images, as models that have one contain
-// it. Defaults are not filled in.
+// DecodeVisionConfig decodes the config.json of an encoder of images, as models that have one
+// contain it. Defaults are not filled in.
 func DecodeVisionConfig(d pretrained.Document) (c VisionConfig, err error) {
 	d = maps.Clone(d)
 	if err := cmp.Or(d.Demand("model_type", fmt.Sprintf("%q", visionType)), d.Decode(c.fields())); err != nil {

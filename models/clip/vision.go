@@ -75,8 +75,8 @@ func (m *VisionModel) Forward(pixels torch.Tensor) torch.Tensor {
 	return m.Encoder.Forward(m.embed(pixels), transformer.Mask{WideSoftmax: true})
 }
 
-// HiddenStates maps pixels, as in [VisionModel.Forward], to hidden states by their numbers: 0 is the
-// input of the first layer, 1 its output, and -1 that of the last layer. It is hidden_states of
+// HiddenStates maps pixels, as in [VisionModel.Forward], to hidden states by their numbers: 0 is
+// the input of the first layer, 1 its output, and -1 that of the last layer. It is hidden_states of
 // transformers. Layers behind all of these are not run, unless they would draw random numbers.
 func (m *VisionModel) HiddenStates(pixels torch.Tensor, numbers ...int64) []torch.Tensor {
 	layers, deepest := int64(len(m.Encoder.Layers)), int64(0)

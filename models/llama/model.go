@@ -100,8 +100,8 @@ func (m *Model) forward(ids, mask torch.Tensor, router func(logits torch.Tensor)
 	return m.run(m.Embed(ids), mask, router)
 }
 
-// ForwardEmbeddings is [Model.Forward] for tokens that [Model.Embed] has mapped to x, [B, L, hidden],
-// or for what stands in their places: inputs_embeds of transformers.
+// ForwardEmbeddings is [Model.Forward] for tokens that [Model.Embed] has mapped to x, [B, L,
+// hidden], or for what stands in their places: inputs_embeds of transformers.
 func (m *Model) ForwardEmbeddings(x, mask torch.Tensor) torch.Tensor { return m.run(x, mask, nil) }
 
 func (m *Model) run(x, mask torch.Tensor, router func(logits torch.Tensor)) torch.Tensor {

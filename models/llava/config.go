@@ -23,8 +23,8 @@ import (
 type Config struct {
 	// Vision is the vision tower; zero: CLIP's ViT-L/14 for images of 336x336 pixels.
 	Vision clip.VisionConfig
-	// Text is the language model: a llama, mistral, qwen2, qwen3, phi3, smollm3 or olmo2; zero: that of
-	// Llama 2 7B. With Text.TieWordEmbeddings its output layer has the weight of its embedding.
+	// Text is the language model: a llama, mistral, qwen2, qwen3, phi3, smollm3 or olmo2; zero: that
+	// of Llama 2 7B. With Text.TieWordEmbeddings its output layer has the weight of its embedding.
 	Text llama.Config
 
 	// ImageTokenIndex is the id of the token that stands for a part of an image, below
@@ -32,8 +32,8 @@ type Config struct {
 	ImageTokenIndex    int64
 	ProjectorHiddenAct string // between the projector's layers, see [transformer.ActivationByName]; zero: gelu
 	NoProjectorBias    bool   // the projector's layers have no bias: multimodal_projector_bias false
-	// VisionFeatureLayers are the hidden states of the tower that the projector sees, side by side: 0 is
-	// the input of the first layer, -1 the output of the last. Nil: -2.
+	// VisionFeatureLayers are the hidden states of the tower that the projector sees, side by side: 0
+	// is the input of the first layer, -1 the output of the last. Nil: -2.
 	VisionFeatureLayers FeatureLayers
 	// VisionFeatureSelectStrategy says which tokens of an image count; zero: SelectDefault.
 	VisionFeatureSelectStrategy SelectStrategy

@@ -148,8 +148,8 @@ func ways() []auto.Generation {
 		{MaxNewTokens: 6, NumBeams: 3, NumReturnSequences: 3}}
 }
 
-// TestRunsHaveTransformersBits compares a run of Trainer and its evaluation, then what the model adds
-// to prompts with images.
+// TestRunsHaveTransformersBits compares a run of Trainer and its evaluation, then what the model
+// adds to prompts with images.
 func TestRunsHaveTransformersBits(t *testing.T) {
 	models, file := load(t)
 	for _, r := range models {
@@ -193,8 +193,8 @@ func TestRunsHaveTransformersBits(t *testing.T) {
 	}
 }
 
-// TestAdaptersHavePeftsBits compares a pass with updates of the language model's queries and values,
-// and the adapter's names and weights in files.
+// TestAdaptersHavePeftsBits compares a pass with updates of the language model's queries and
+// values, and the adapter's names and weights in files.
 func TestAdaptersHavePeftsBits(t *testing.T) {
 	models, file := load(t)
 	for _, r := range models {

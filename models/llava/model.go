@@ -85,9 +85,9 @@ func (m *Model) drawMissing(missing map[string]bool) {
 	}
 }
 
-// ImageFeatures maps the pixels of images, [N, channels, height, width], to what takes the places of
-// their tokens in a text, [N, tokens, hidden]: get_image_features. It panics with [*torch.Error] if
-// the images have another size than Config.Vision.ImageSize.
+// ImageFeatures maps the pixels of images, [N, channels, height, width], to what takes the places
+// of their tokens in a text, [N, tokens, hidden]: get_image_features. It panics with [*torch.Error]
+// if the images have another size than Config.Vision.ImageSize.
 func (m *Model) ImageFeatures(pixels torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		seen := m.VisionTower.HiddenStates(pixels, m.config.VisionFeatureLayers...)

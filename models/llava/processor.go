@@ -13,8 +13,8 @@ import (
 	"github.com/gotrainer/gotrainer/text"
 )
 
-// Processor is what LlavaProcessor has in processor_config.json besides its image processor: how many
-// image tokens an image becomes in a text.
+// Processor is what LlavaProcessor has in processor_config.json besides its image processor: how
+// many image tokens an image becomes in a text.
 type Processor struct {
 	PatchSize                   int64          // height and width of a patch, in pixels
 	NumAdditionalImageTokens    int64          // tokens of the vision tower besides patches: 1 for CLIP
@@ -54,7 +54,8 @@ func ProcessorOf(d pretrained.Document) (Processor, error) {
 	return c.Processor()
 }
 
-// UnmarshalJSON reads processor_config.json. What the file lacks, as older ones do, keeps its value.
+// UnmarshalJSON reads processor_config.json. What the file lacks, as older ones do, keeps its
+// value.
 func (p *Processor) UnmarshalJSON(content []byte) error {
 	d, err := pretrained.ParseConfig(content)
 	if err != nil {

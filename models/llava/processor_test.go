@@ -44,8 +44,8 @@ func pictures(file *golden.File, numbers []int) (images []*vision.Image) {
 	return images
 }
 
-// TestConversationsAreEncodedAsLlavaProcessorDoes compares the tokens and pixels of conversations, and
-// those of the prompts before their last messages.
+// TestConversationsAreEncodedAsLlavaProcessorDoes compares the tokens and pixels of conversations,
+// and those of the prompts before their last messages.
 func TestConversationsAreEncodedAsLlavaProcessorDoes(t *testing.T) {
 	m, file := processed(t)
 	content, err := os.ReadFile("testdata/llava.json")

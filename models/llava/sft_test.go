@@ -43,7 +43,8 @@ type sftRecorded struct {
 }
 
 // TestRunsHaveTheBitsOfSFTTrainer compares runs of SFTTrainer with
-// DataCollatorForVisionLanguageModeling, whose pictures the processor prepares, and their evaluations.
+// DataCollatorForVisionLanguageModeling, whose pictures the processor prepares, and their
+// evaluations.
 func TestRunsHaveTheBitsOfSFTTrainer(t *testing.T) {
 	testenv.RequireTorch(t)
 	content, err := os.ReadFile("testdata/sft.json")

@@ -17,9 +17,9 @@ type ImageBatch = causallm.ImageBatch
 // ImageModel is a [Model] whose texts have images.
 type ImageModel interface {
 	causallm.ImageModel
-	// HiddenImages maps token ids and their mask, [B, L], and the pixels of the images of all texts, [N,
-	// channels, height, width], to the input of the output layer, [B, L, hidden]. Undefined pixels mean
-	// that there are no images.
+	// HiddenImages maps token ids and their mask, [B, L], and the pixels of the images of all texts,
+	// [N, channels, height, width], to the input of the output layer, [B, L, hidden]. Undefined pixels
+	// mean that there are no images.
 	HiddenImages(ids, mask, pixels torch.Tensor) torch.Tensor
 	// OutputEmbeddings gives each word of the vocabulary a logit.
 	OutputEmbeddings() *nn.Linear
@@ -28,8 +28,8 @@ type ImageModel interface {
 }
 
 // ImageTask is [Task] for texts with images: SFTTrainer with DataCollatorForVisionLanguageModeling.
-// Texts that are longer than TaskOptions.MaxLength are cut like others, and refused if that cuts off
-// an image.
+// Texts that are longer than TaskOptions.MaxLength are cut like others, and refused if that cuts
+// off an image.
 type ImageTask struct {
 	*textTask
 	images *causallm.ImageTask // collates
@@ -101,8 +101,8 @@ func (t *ImageTask) Collate(samples []ImageSample) (b ImageBatch, err error) {
 // Recycle takes the memory of a batch back: engine.Recycler.
 func (t *ImageTask) Recycle(b ImageBatch) { t.images.Recycle(b) }
 
-// Keep leaves out the samples of which TaskOptions.MaxLength leaves no token to learn, as [Task.Keep]
-// does.
+// Keep leaves out the samples of which TaskOptions.MaxLength leaves no token to learn, as
+// [Task.Keep] does.
 func (t *ImageTask) Keep(samples []ImageSample) (kept []ImageSample) {
 	for _, s := range samples {
 		if len(t.textTask.Keep([]Sample{s.Sample})) > 0 {

@@ -6,9 +6,9 @@ import (
 )
 
 // WithImages prepares a conversation for the template of a model of images and texts, which takes
-// contents of parts: [{"type": "image"}, {"type": "text", "text": "What is this?"}]. A content that is
-// a string becomes a text part. If the first message of the user is such a string, the images stand
-// before its text. The conversation must have as many image parts as images. It is
+// contents of parts: [{"type": "image"}, {"type": "text", "text": "What is this?"}]. A content that
+// is a string becomes a text part. If the first message of the user is such a string, the images
+// stand before its text. The conversation must have as many image parts as images. It is
 // prepare_multimodal_messages of TRL.
 //
 // Image parts only say where an image stands; the images themselves are given to the model. A part

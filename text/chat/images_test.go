@@ -12,8 +12,8 @@ import (
 	"github.com/gotrainer/gotrainer/text/chat"
 )
 
-// TestWithImagesWritesParts: strings become parts, and images stand before the first text of the user,
-// as in prepare_multimodal_messages of TRL.
+// TestWithImagesWritesParts: strings become parts, and images stand before the first text of the
+// user, as in prepare_multimodal_messages of TRL.
 func TestWithImagesWritesParts(t *testing.T) {
 	c := chat.Conversation{Messages: []chat.Message{chat.System("Be brief."), chat.User("What is this?"),
 		chat.Assistant("A fox."), chat.User("And this?")}}
