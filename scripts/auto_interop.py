@@ -6,13 +6,13 @@
 transformers saves a model. Go loads it, computes logits and saves it. transformers' Auto class loads what Go saved.
 The models: eight encoders with five heads each, GPT-2 and every type of models/llama with two, T5, mT5, BART, mBART,
 Marian with one vocabulary and with two, ViT, DeiT, DINOv2, ResNet, both versions of ConvNeXt, SegFormer with both of its
-heads, CLIP with and without a classifier, YOLOS and DETR, which find objects, TrOCR with a ViT and a DeiT, Whisper, and
-Wav2Vec2 and HuBERT, with CTC and as classifiers.
+heads, CLIP with and without a classifier, YOLOS and DETR, which find objects, TrOCR with a ViT and a DeiT, LLaVA with a
+Llama and a Qwen2, Whisper, and Wav2Vec2 and HuBERT, with CTC and as classifiers.
 Weights are read from model.safetensors, its shards, pytorch_model.bin and its shards.
 
 All models but ResNet make the same way with an adapter of peft on all linear layers below the head. Image models have
-an image processor, whose numbers are compared as well. A TrOCR has a TrOCRProcessor, with a tokenizer, and a Whisper
-has a WhisperProcessor. A model of CTC has a Wav2Vec2Processor, and all models of sound hear a WAV file. A folder that
+an image processor, whose numbers are compared as well. A TrOCR has a TrOCRProcessor, with a tokenizer, a LLaVA has a
+LlavaProcessor, and a Whisper has a WhisperProcessor. A model of CTC has a Wav2Vec2Processor, and all models of sound hear a WAV file. A folder that
 has tokenizer.json alone must come back with a tokenizer that gives the same ids, and so must the files of a
 MarianTokenizer.
 
@@ -382,6 +382,23 @@ for seen, settings in {
         )
     )
 
+for kind, settings in {
+    "llama": dict(num_key_value_heads=2),
+    "qwen2": dict(num_key_value_heads=4, tie_word_embeddings=True),
+}.items():
+    KINDS.append(
+        (
+            transformers.LlavaConfig(
+                vision_config=dict(CLIP, model_type="clip_vision_model", image_size=32, patch_size=8),
+                text_config=dict(BERT, model_type=kind, **settings),
+                image_token_index=4,
+                vision_feature_layer=[-2, -1] if kind == "qwen2" else -2,
+            ),
+            transformers.LlavaForConditionalGeneration,
+            "ImageTextToText",
+        )
+    )
+
 KINDS.append(
     (
         transformers.WhisperConfig(
@@ -439,7 +456,7 @@ def image_processor(config):
         return YolosImageProcessorPil(size=dict(shortest_edge=40, longest_edge=65))
     if config.model_type == "detr":
         return DetrImageProcessorPil(size=dict(max_height=60, max_width=65), pad_size=dict(height=60, width=65))
-    if config.model_type == "clip":
+    if config.model_type in ("clip", "llava"):
         return CLIPImageProcessorPil(size=dict(shortest_edge=35), crop_size=dict(height=32, width=32))
     if config.model_type == "vision-encoder-decoder":
         return image_processor(config.encoder)
@@ -469,6 +486,9 @@ def logits_of(model, ids, mask, pixels=None):
     if model.config.model_type in ("yolos", "detr"):
         out = model(pixels)
         return torch.cat([out.logits, out.pred_boxes], -1)
+    if model.config.model_type == "llava":  # the first text, after the image
+        image = torch.full((1, 16), model.config.image_token_index)
+        return model(input_ids=torch.cat([image, ids[:1]], 1), pixel_values=pixels).logits
     if pixels is not None:
         text = dict(decoder_input_ids=ids[:1, :5]) if model.config.is_encoder_decoder else {}
         return model(pixel_values=pixels, **text).logits
@@ -612,7 +632,7 @@ def adapter(program, model, head, folder, inputs, picture=None, processor=None):
     adapted.save_pretrained(there)
     pixels = None
     if processor:
-        whole_processor(processor, head).save_pretrained(there)
+        whole_processor(processor, head, model.config).save_pretrained(there)
         pixels = numbers(processor, head, picture, there)
     save_file(inputs, there / "inputs.safetensors")
     subprocess.run([program, head, there, back], check=True, stderr=subprocess.DEVNULL)
@@ -635,10 +655,26 @@ def adapter(program, model, head, folder, inputs, picture=None, processor=None):
     ]
 
 
-def whole_processor(processor, head):
-    """An image processor, or a TrOCRProcessor, WhisperProcessor or Wav2Vec2Processor, which transformers 5 saves in
-    other files
+def whole_processor(processor, head, config):
+    """An image processor, or a TrOCRProcessor, LlavaProcessor, WhisperProcessor or Wav2Vec2Processor, which
+    transformers 5 saves in other files
     """
+    if config.model_type == "llava":
+        words = ["<s>", "</s>", "<pad>", "<unk>", "<image>", "in", "Pin"]
+        t = tokenizers.Tokenizer(tokenizers.models.WordLevel({w: i for i, w in enumerate(words)}, unk_token="<unk>"))
+        t.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+        t.add_special_tokens(words[:5])
+        made = transformers.PreTrainedTokenizerFast(
+            tokenizer_object=t, bos_token="<s>", eos_token="</s>", pad_token="<pad>", unk_token="<unk>"
+        )
+        return transformers.LlavaProcessor(
+            processor,
+            made,
+            patch_size=8,
+            vision_feature_select_strategy="default",
+            num_additional_image_tokens=1,
+            chat_template="{{ messages[0].content }}",
+        )
     if head == "CTC":
         with tempfile.TemporaryDirectory() as folder:
             vocab = pathlib.Path(folder) / "vocab.json"
@@ -666,7 +702,10 @@ def same_processor(processor, folder, picture):
     """whether transformers makes of a picture or sound and its text what it made before"""
     seen = {"backend": "pil"} if hasattr(processor, "image_processor") else {}  # as here, whatever is installed
     again = type(processor).from_pretrained(folder, **seen)
-    want, got = (p(picture, text="in Pin", return_tensors="pt", **rate(p)) for p in (processor, again))
+    said = "in <image> Pin" if hasattr(processor, "image_token") else "in Pin"
+    want, got = (p(picture, text=said, return_tensors="pt", **rate(p)) for p in (processor, again))
+    if getattr(processor, "chat_template", None) != getattr(again, "chat_template", None):
+        return False
     return want.keys() == got.keys() and all(torch.equal(want[k], got[k]) for k in want)
 
 
@@ -762,7 +801,7 @@ def main():
             if not getattr(config, "share_encoder_decoder_embeddings", True):
                 title += " of two vocabularies"
             if head == "ImageTextToText":
-                title += f" of {config.encoder.model_type}"
+                title += f" of {getattr(config, 'encoder', config.get_text_config()).model_type}"
             for layout in ["safetensors", "shards of safetensors", "bin", "shards of bin"]:
                 name = f"{title}, {layout}"
                 there, back = scratch / name / "python", scratch / name / "go"
@@ -775,7 +814,7 @@ def main():
                 if config.model_type == "marian":
                     write_marian(config, there)
                 reads = (
-                    whole_processor(processor, head) if head in ("ImageTextToText", "SpeechSeq2Seq", "CTC") else None
+                    whole_processor(processor, head, config) if head in ("ImageTextToText", "SpeechSeq2Seq", "CTC") else None
                 )
                 if processor:
                     (reads or processor).save_pretrained(there)

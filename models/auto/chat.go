@@ -34,7 +34,7 @@ func (m *CausalLanguageModel) EncodeChat(c chat.Conversation) (s causallm.Sample
 }
 
 // learned returns a sample in which only the tokens within spans have labels.
-func (m *CausalLanguageModel) learned(e *text.Encoding, spans []text.Span) causallm.Sample {
+func (m *Model) learned(e *text.Encoding, spans []text.Span) causallm.Sample {
 	s := causallm.Sample{Text: m.Limits().Of(e), Labels: make([]int64, len(e.IDs))}
 	for i, id := range e.IDs {
 		s.Labels[i] = inputs.IgnoreIndex
@@ -55,8 +55,8 @@ func (m *CausalLanguageModel) learned(e *text.Encoding, spans []text.Span) causa
 }
 
 // answerEnds returns the tokens that end an answer, in addition to those of generation_config.json.
-func (m *CausalLanguageModel) answerEnds() []int64 {
-	ends, special := m.EOSTokenIDs(), m.specialTokens
+func (m *Model) answerEnds() []int64 {
+	ends, special := slices.Clone(m.blueprint.EOSTokenIDs), m.specialTokens
 	if t := m.ChatTemplate; t != nil && t.SpecialTokens != nil {
 		special = t.SpecialTokens
 	}
@@ -72,6 +72,22 @@ func (m *CausalLanguageModel) answerEnds() []int64 {
 // tokenizer's eos_token. Otherwise it works like [CausalLanguageModel.Generate]. Set MaxNewTokens:
 // few answers fit into the default of 20 tokens.
 func (m *CausalLanguageModel) Chat(ctx context.Context, c chat.Conversation, g Generation) (string, error) {
+	prompt, err := m.asked(c)
+	if err != nil {
+		return "", err
+	}
+	e, err := m.Tokenizer.Encode(prompt, &text.EncodeOptions{NoSpecialTokens: true})
+	if err != nil {
+		return "", fmt.Errorf("auto: %w", err)
+	}
+	g.answerEnds = m.answerEnds()
+	added, err := m.GenerateIDs(ctx, e.IDs, g)
+	return m.Tokenizer.Decode(added, nil), err
+}
+
+// asked renders a conversation whose last message is to be answered or, if it is the assistant's,
+// continued.
+func (m *Model) asked(c chat.Conversation) (string, error) {
 	t, err := m.template()
 	if err != nil {
 		return "", err
@@ -84,13 +100,7 @@ func (m *CausalLanguageModel) Chat(ctx context.Context, c chat.Conversation, g G
 	if err != nil {
 		return "", fmt.Errorf("auto: %w", err)
 	}
-	e, err := m.Tokenizer.Encode(prompt, &text.EncodeOptions{NoSpecialTokens: true})
-	if err != nil {
-		return "", fmt.Errorf("auto: %w", err)
-	}
-	g.answerEnds = m.answerEnds()
-	added, err := m.GenerateIDs(ctx, e.IDs, g)
-	return m.Tokenizer.Decode(added, nil), err
+	return prompt, nil
 }
 
 // template returns ChatTemplate. If it has no special tokens, it gets those of the folder.

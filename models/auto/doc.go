@@ -5,7 +5,7 @@
 // AutoModelForCausalLM, AutoModelForSeq2SeqLM, AutoModelForImageClassification,
 // AutoModelForSemanticSegmentation, AutoModelForObjectDetection,
 // AutoModelForZeroShotImageClassification, AutoModelForSpeechSeq2Seq, AutoModelForCTC,
-// AutoModelForAudioClassification and, for TrOCR, AutoModelForImageTextToText.
+// AutoModelForAudioClassification and, for LLaVA and TrOCR, AutoModelForImageTextToText.
 //
 //	ner, err := auto.TokenClassification(ctx, "dslim/bert-base-NER", auto.Options{}) // a folder or a name on the Hub
 //	step, err := engine.New(ner.Task(), engine.Options{})
@@ -24,6 +24,8 @@
 //   - objects in images ([ObjectDetection]): yolos and detr;
 //   - images and texts ([ZeroShotImageClassification]): clip;
 //   - text in images ([ImageToText]): vision-encoder-decoder of a vit or deit and a trocr;
+//   - answers to texts with images ([ImageTextToText]): llava of a clip_vision_model and a llama,
+//     mistral, qwen2, qwen3, phi3, smollm3 or olmo2;
 //   - speech ([SpeechToText]): whisper;
 //   - sound ([CTC], [AudioClassification]): wav2vec2 and hubert.
 //

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
@@ -66,21 +67,27 @@ func (m *CausalLanguageModel) GenerateIDs(ctx context.Context, prompt []int64, g
 // it adds to each prompt. Shorter prompts are padded on the left; nothing attends to the padding.
 func (m *CausalLanguageModel) GenerateBatchIDs(ctx context.Context, prompts [][]int64, g Generation) (added [][]int64,
 	err error) {
-	longest, err := m.longestPrompt(prompts)
+	longest, g, err := m.promptGeneration(prompts, g)
 	if err != nil {
-		return nil, err
-	}
-	f, err := g.readFile(m.Model)
-	if err != nil {
-		return nil, err
-	}
-	if g, err = m.behind(f, longest, g); err != nil {
-		return nil, err
-	}
-	if err := g.checkStream(m.Model, len(prompts)); err != nil {
 		return nil, err
 	}
 	return m.generated(func(p engine.ForwardPass) ([][]int64, error) { return m.write(ctx, p, prompts, longest, g) })
+}
+
+// promptGeneration resolves the settings with which prompts are continued, and returns the number of
+// tokens of the longest.
+func (m *Model) promptGeneration(prompts [][]int64, g Generation) (longest int, _ Generation, err error) {
+	if longest, err = m.longestPrompt(prompts); err != nil {
+		return 0, g, err
+	}
+	f, err := g.readFile(m)
+	if err != nil {
+		return 0, g, err
+	}
+	if g, err = m.behind(f, longest, g); err != nil {
+		return 0, g, err
+	}
+	return longest, g, g.checkStream(m, len(prompts))
 }
 
 // generated runs f as [Model.Evaluate] does. It returns the token ids that f has generated, with the
@@ -95,8 +102,8 @@ func (m *Model) generated(f func(p engine.ForwardPass) ([][]int64, error)) (rows
 }
 
 // behind resolves the settings for prompts whose longest has the given number of tokens.
-func (m *CausalLanguageModel) behind(f generationFile, longest int, g Generation) (_ Generation, err error) {
-	if g, err = g.resolved(f, m.Model, longest); err != nil {
+func (m *Model) behind(f generationFile, longest int, g Generation) (_ Generation, err error) {
+	if g, err = g.resolved(f, m, longest); err != nil {
 		return g, err
 	}
 	room := m.Limits().MaxLength - int64(longest)
@@ -120,10 +127,7 @@ func (m *CausalLanguageModel) Writer(g Generation) (func(p engine.ForwardPass, p
 		return nil, err
 	}
 	return func(p engine.ForwardPass, b inputs.Batch) []string {
-		prompts := make([][]int64, b.InputIDs.Rows)
-		for i := range prompts {
-			prompts[i] = b.InputIDs.Row(i)[:b.InputIDs.Lengths[i]]
-		}
+		prompts := rowsOf(b.InputIDs)
 		g, err := m.behind(f, b.InputIDs.Width, g)
 		if err != nil {
 			panic(torch.Errorf("auto.CausalLanguageModel.Writer", torch.ErrInvalid, "%v", err)) // this panic ends the evaluation
@@ -151,17 +155,24 @@ func (g Generation) checkWriter(m *Model) (f generationFile, err error) {
 // write continues prompts, the longest of which has the given number of tokens.
 func (m *CausalLanguageModel) write(ctx context.Context, p engine.ForwardPass, prompts [][]int64, longest int,
 	g Generation) (added [][]int64, err error) {
+	return m.continued(ctx, p, prompts, longest, g, m.backbone.Decode)
+}
+
+// continued is write with the given function in the place of Backbone.Decode for the tokens of whole
+// texts.
+func (m *Model) continued(ctx context.Context, p engine.ForwardPass, prompts [][]int64, longest int, g Generation,
+	whole func(ids torch.Tensor, past *transformer.Past) torch.Tensor) (added [][]int64, err error) {
 	rows, pads := padLeft(prompts, longest, g)
 	past := m.backbone.NewPast(int64(len(pads)), int64(longest+g.MaxNewTokens))
 	past.Pad(pads)
 	return g.write(ctx, rows, func(tokens [][]int64, rows []int64) torch.Tensor {
 		past.Reorder(rows)
-		n := 1 // tokens of each text, after the cached ones
+		n, decode := 1, m.backbone.Decode // n tokens of each text, after the cached ones
 		if past.Length() == 0 || slices.Contains(past.Lengths(0), m.backbone.Rereads) {
 			past.Forget()
-			n = len(tokens[0])
+			n, decode = len(tokens[0]), whole
 		}
-		hidden := m.backbone.Decode(engine.Input(p, lastOf(tokens, n), int64(len(tokens)), int64(n)), past)
+		hidden := decode(engine.Input(p, lastOf(tokens, n), int64(len(tokens)), int64(n)), past)
 		return m.head.forward(m.backbone, hidden.Select(1, int64(n)-1))
 	})
 }

@@ -134,7 +134,7 @@ func (m *Model) generationFile() (f generationFile, err error) {
 // withDecoder adds to a config.json the settings that its decoder has in an object of its own.
 func withDecoder(d pretrained.Document) pretrained.Document {
 	var decoder pretrained.Document
-	if json.Unmarshal(d["decoder"], &decoder) != nil {
+	if json.Unmarshal([]byte(cmp.Or(string(d["decoder"]), string(d["text_config"]))), &decoder) != nil {
 		return d
 	}
 	for key, value := range d {

@@ -27,6 +27,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/electra"
 	"github.com/gotrainer/gotrainer/models/gpt2"
 	"github.com/gotrainer/gotrainer/models/llama"
+	"github.com/gotrainer/gotrainer/models/llava"
 	"github.com/gotrainer/gotrainer/models/lora"
 	"github.com/gotrainer/gotrainer/models/marian"
 	"github.com/gotrainer/gotrainer/models/modernbert"
@@ -138,8 +139,10 @@ var (
 	ctcLetters          = task{class: "ForCTC", sound: true}
 	audioClassification = task{class: "ForSequenceClassification", sound: true}
 
-	imageToText  = task{class: "ForImageTextToText", decoder: true, images: true}
-	speechToText = task{class: "ForSpeechSeq2Seq", decoder: true, speech: true}
+	imageToText = task{class: "ForImageTextToText", decoder: true, images: true}
+	// imageTextToText writes texts about images and texts.
+	imageTextToText = task{class: "ForImageTextToText", peft: "CAUSAL_LM", decoder: true, images: true, texts: true}
+	speechToText    = task{class: "ForSpeechSeq2Seq", decoder: true, speech: true}
 
 	encoderAlone = task{class: "Model", peft: "FEATURE_EXTRACTION", head: newNoHead, pooler: true, alone: true}
 )
@@ -175,6 +178,7 @@ var (
 		"marian": marian.Blueprint,
 	}
 	readers    = blueprints{"vision-encoder-decoder": trocr.Blueprint} // of text in pictures
+	observers  = blueprints{"llava": llava.Blueprint}                  // of pictures in texts
 	listeners  = blueprints{"whisper": whisper.Blueprint}              // to speech
 	hearers    = blueprints{"wav2vec2": wav2vec2.Blueprint, "hubert": wav2vec2.Blueprint}
 	ofPictures = blueprints{
@@ -311,6 +315,8 @@ func (t task) known() blueprints {
 		return classifiers
 	case t.class == seq2seqLM.class:
 		return pairs
+	case t.images && t.texts && t.decoder:
+		return observers
 	case t.class == imageToText.class:
 		return readers
 	case t.speech:
@@ -466,7 +472,8 @@ var behindEncoder = regexp.MustCompile(`^\d+\.`)
 // tokenizerFiles are the files that transformers' tokenizers read.
 var tokenizerFiles = []string{tokenizerName, tokenizerConfigName, specialTokensName, "added_tokens.json",
 	"vocab.txt", "vocab.json", "merges.txt", "sentencepiece.bpe.model", "spiece.model", "spm.model", "tokenizer.model",
-	"source.spm", "target.spm", "target_vocab.json", chat.FileName}
+	"source.spm", "target.spm", "target_vocab.json", chat.FileName,
+	chat.OlderFileName}
 
 // loadPreparation loads what prepares the inputs: the tokenizer, the image processor or the feature
 // extractor. Each is taken from the first of some folders that has it.
@@ -486,6 +493,11 @@ func (m *Model) loadPreparation(w io.Writer, dirs ...string) error {
 	}
 	if m.task.images {
 		if err := m.loadImageProcessor(firstWith(dirs, processorName, vision.ProcessorConfigName), w); err != nil {
+			return err
+		}
+	}
+	if m.blueprint.ImageTokens.PerImage > 0 {
+		if err := m.loadLlavaProcessor(firstWith(dirs, processorName)); err != nil {
 			return err
 		}
 	}

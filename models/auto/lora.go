@@ -50,18 +50,22 @@ var loraTargets = map[string][]string{
 	"segformer": {"q_proj", "v_proj"}, "yolos": {"query", "value"}, "detr": {"q_proj", "v_proj"},
 }
 
+// loraPatterns are the layers that get updates by default in models of several parts: those of the
+// language model.
+var loraPatterns = map[string]string{"llava": `.*language_model.*\.(q_proj|v_proj|qkv_proj)`}
+
 // AddLoRA gives the model an adapter, which is then trained and saved instead of the model itself:
 // get_peft_model. TargetModules defaults to peft's choice for the type of model, most often query
-// and value. Heads are trained whole and saved with the adapter: the head of a classifier of texts,
-// tokens, images or pixels, the layer that finds answers, and whatever else was drawn because the
-// files lack it. Modules have the names of transformers: [Model.AdapterName]. Call AddLoRA before
-// Task and engine.New.
+// and value; in LLaVA, for which peft has none, to those of the language model. Heads are trained
+// whole and saved with the adapter: the head of a classifier of texts, tokens, images or pixels, the
+// layer that finds answers, and whatever else was drawn because the files lack it. Modules have the
+// names of transformers: [Model.AdapterName]. Call AddLoRA before Task and engine.New.
 func (m *Model) AddLoRA(c lora.Config) error {
 	if m.blueprint.ModelType == "resnet" {
 		return errors.New("auto: AddLoRA: a ResNet has no linear layer besides its head; convolutions take no updates")
 	}
 	if len(c.TargetModules) == 0 && c.TargetPattern == "" {
-		c.TargetModules = loraTargets[m.blueprint.ModelType]
+		c.TargetModules, c.TargetPattern = loraTargets[m.blueprint.ModelType], loraPatterns[m.blueprint.ModelType]
 	}
 	if err := m.besideExperts(c); err != nil {
 		return err

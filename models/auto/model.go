@@ -9,6 +9,7 @@ import (
 	"github.com/gotrainer/gotrainer/audio"
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/llava"
 	"github.com/gotrainer/gotrainer/models/lora"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/models/transformer"
@@ -32,6 +33,9 @@ type Model struct {
 	// ImageProcessor prepares images as preprocessor_config.json of the folder says. It is nil if
 	// there is none, and in a model of texts. It is saved with the model.
 	ImageProcessor *vision.Processor
+	// LlavaProcessor says how many tokens an image becomes in a text, as processor_config.json of the
+	// folder and the model's config say. It is nil in other models than LLaVA, and is saved with it.
+	LlavaProcessor *llava.Processor
 	// FeatureExtractor prepares speech as preprocessor_config.json of the folder says. It is nil if
 	// there is none, and in other models. It is saved with the model.
 	FeatureExtractor *audio.FeatureExtractor
@@ -195,13 +199,18 @@ func (m *Model) Architecture() string {
 // [B, L], tell a second text from the first; undefined means 0. An [EncoderModel] returns hidden
 // states, [B, L, hidden]. A text-to-text model has [Seq2SeqLanguageModel.ForwardPair] instead, an
 // image model [ImageClassifier.Forward], [SemanticSegmenter.Forward], [ObjectDetector.Predictions]
-// or [ImageToTextModel.ForwardPair], a model of speech [SpeechToTextModel.ForwardPair], a model of
+// or [ImageToTextModel.ForwardPair], a model of texts with images
+// [ImageTextToTextModel.ForwardImages], a model of speech [SpeechToTextModel.ForwardPair], a model of
 // sound [CTCModel.Forward] or [AudioClassifier.Forward], and a model that compares texts with
 // images the methods of [ZeroShotImageClassifier].
 func (m *Model) Forward(ids, mask, types torch.Tensor) torch.Tensor {
 	if m.backbone.Dual != nil {
 		panic(torch.Errorf("auto.Model.Forward", torch.ErrNotSupported, "%s takes texts and images: TextFeatures, "+
 			"ImageFeatures and Similarities of ZeroShotImageClassifier", m.Architecture()))
+	}
+	if m.backbone.ImageTexts != nil {
+		panic(torch.Errorf("auto.Model.Forward", torch.ErrNotSupported, "%s takes texts with images: "+
+			"ImageTextToTextModel.ForwardImages", m.Architecture()))
 	}
 	if m.task.images {
 		panic(torch.Errorf("auto.Model.Forward", torch.ErrNotSupported,

@@ -47,6 +47,11 @@ func (m *Model) WriteConfig(dir string) error {
 	if err := m.writeConfig(dir); err != nil {
 		return err
 	}
+	if m.LlavaProcessor != nil {
+		if err := pretrained.WriteJSON(dir, processorName, m.LlavaProcessor); err != nil {
+			return err
+		}
+	}
 	if m.ImageProcessor != nil {
 		if err := m.writeImageProcessor(dir); err != nil {
 			return err

@@ -19,4 +19,6 @@
 //	write, err := lm.Writer(auto.Generation{MaxNewTokens: 60})
 //	task, err := causallm.NewTask(lm, causallm.TaskOptions{Write: write,
 //		Metrics: []metrics.Metric[string]{&metrics.ROUGE{}}})
+//
+// [ImageTask] is the task of texts with images, an [ImageSample] each.
 package causallm

@@ -129,8 +129,8 @@ func decode(d pretrained.Document) (c Config, err error) {
 }
 
 // takeEncoder decodes the settings of an encoder, which it removes from a config.json. Older files
-// have them a second time under the key with "_dict" at its end. As in transformers those count, and
-// what they leave out has its default.
+// have them a second time under the key with "_dict" at its end. As in transformers those count,
+// and what they leave out has its default.
 func takeEncoder(d pretrained.Document, key, kind string, fields []pretrained.Field) (extra pretrained.Document,
 	err error) {
 	all := pretrained.Document{}
@@ -159,6 +159,36 @@ func takeEncoder(d pretrained.Document, key, kind string, fields []pretrained.Fi
 	delete(all, "model_type")
 	return all, nil
 }
+
+// DecodeVisionConfig decodes the config.json of an encoder of images, as models that have one
+// contain it. Defaults are not filled in.
+func DecodeVisionConfig(d pretrained.Document) (c VisionConfig, err error) {
+	d = maps.Clone(d)
+	if err := cmp.Or(d.Demand("model_type", fmt.Sprintf("%q", visionType)), d.Decode(c.fields())); err != nil {
+		return c, err
+	}
+	delete(d, "model_type")
+	c.Extra = d
+	return c, nil
+}
+
+// Resolved fills in the defaults and checks the settings.
+func (c VisionConfig) Resolved() (VisionConfig, error) {
+	err := c.resolve()
+	return c, err
+}
+
+// Document returns the config.json of a resolved config.
+func (c VisionConfig) Document() (pretrained.Document, error) {
+	d := pretrained.Document{}
+	maps.Copy(d, c.Extra)
+	kind := visionType
+	return d, d.Encode(append(c.fields(), pretrained.Field{Key: "model_type", Value: &kind}))
+}
+
+// Tokens is the number of hidden states of an image: one for each patch, and the first for all of
+// it.
+func (c VisionConfig) Tokens() int64 { return 1 + c.side()*c.side() }
 
 // resolved fills in the defaults and checks the settings.
 func (c Config) resolved() (_ Config, err error) {
@@ -245,20 +275,18 @@ func (c Config) document(architecture string) (pretrained.Document, error) {
 	if err := d.EncodeModel(modelType, architecture, c.fields()); err != nil {
 		return nil, err
 	}
-	for _, e := range []struct {
-		key, kind string
-		fields    []pretrained.Field
-		extra     pretrained.Document
-	}{{"text_config", textType, c.Text.fields(), c.Text.Extra},
-		{"vision_config", visionType, c.Vision.fields(), c.Vision.Extra}} {
-		own := pretrained.Document{}
-		maps.Copy(own, e.extra)
-		if err := own.Encode(append(e.fields, pretrained.Field{Key: "model_type", Value: &e.kind})); err != nil {
-			return nil, err
-		}
-		if err := d.Encode([]pretrained.Field{{Key: e.key, Value: &own}}); err != nil {
-			return nil, err
-		}
+	text, vision := pretrained.Document{}, pretrained.Document{}
+	maps.Copy(text, c.Text.Extra)
+	kind := textType
+	err := text.Encode(append(c.Text.fields(), pretrained.Field{Key: "model_type", Value: &kind}))
+	if err == nil {
+		vision, err = c.Vision.Document()
+	}
+	if err == nil {
+		err = d.Encode([]pretrained.Field{{Key: "text_config", Value: &text}, {Key: "vision_config", Value: &vision}})
+	}
+	if err != nil {
+		return nil, err
 	}
 	if architecture != ofImages {
 		return d, nil

@@ -30,6 +30,11 @@ type VisionEmbeddings struct {
 	interpolate bool
 }
 
+// NewVisionModel makes the encoder of images by itself: CLIPVisionModel. c is a resolved config.
+func NewVisionModel(c VisionConfig, a transformer.Attention, b transformer.Builder) *VisionModel {
+	return newVisionModel(c, a, b)
+}
+
 func newVisionModel(c VisionConfig, a transformer.Attention, b transformer.Builder) *VisionModel {
 	factory := torch.TensorOptions{DType: b.DType}
 	class := factory.Randn
@@ -67,8 +72,38 @@ func (e *VisionEmbeddings) DrawWeights(_ float64, wanted func(name string, t tor
 // the dtype of the weights. Forward panics with [*torch.Error] if the images do not have the size
 // VisionConfig.ImageSize, unless positions are interpolated.
 func (m *VisionModel) Forward(pixels torch.Tensor) torch.Tensor {
-	x := m.PreLayerNorm.Forward(m.Embeddings.Forward(pixels.ToDType(m.PreLayerNorm.Weight.DType())))
-	return m.Encoder.Forward(x, transformer.Mask{WideSoftmax: true})
+	return m.Encoder.Forward(m.embed(pixels), transformer.Mask{WideSoftmax: true})
+}
+
+// HiddenStates maps pixels, as in [VisionModel.Forward], to hidden states by their numbers: 0 is
+// the input of the first layer, 1 its output, and -1 that of the last layer. It is hidden_states of
+// transformers. Layers behind all of these are not run, unless they would draw random numbers.
+func (m *VisionModel) HiddenStates(pixels torch.Tensor, numbers ...int64) []torch.Tensor {
+	layers, deepest := int64(len(m.Encoder.Layers)), int64(0)
+	at := make([]int64, len(numbers))
+	for i, n := range numbers {
+		if n < -layers-1 || n > layers {
+			panic(torch.Errorf("clip.VisionModel.HiddenStates", torch.ErrInvalid, "there is no hidden state %d; want %d to %d",
+				n, -layers-1, layers))
+		}
+		at[i] = (n + layers + 1) % (layers + 1)
+		deepest = max(deepest, at[i])
+	}
+	if m.Encoder.Training() && m.config.AttentionDropout > 0 {
+		deepest = layers
+	}
+	return torch.ReturnAll(func() (wanted []torch.Tensor) {
+		states := m.Encoder.HiddenStates(int(deepest), m.embed(pixels), transformer.Mask{WideSoftmax: true})
+		for _, n := range at {
+			wanted = append(wanted, states[n])
+		}
+		return wanted
+	})
+}
+
+// embed maps pixels to the input of the first layer, [B, 1 + patches, hidden].
+func (m *VisionModel) embed(pixels torch.Tensor) torch.Tensor {
+	return m.PreLayerNorm.Forward(m.Embeddings.Forward(pixels.ToDType(m.PreLayerNorm.Weight.DType())))
 }
 
 // InterpolatePosEncoding makes Forward take images of any size. The positions of patches are

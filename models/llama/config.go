@@ -227,7 +227,7 @@ func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 		Document: c.document, Logits: transformer.Logits{Softcap: max(0, c.FinalLogitSoftcapping), Divisor: c.LogitsScaling},
 		Build: func(builder transformer.Builder, _ bool) transformer.Backbone {
 			m := newModel(c, builder, activation)
-			backbone := transformer.Backbone{Module: m, InputEmbeddings: m.EmbedTokens, Rereads: m.RotaryEmb.short,
+			backbone := transformer.Backbone{Module: m, InputEmbeddings: m.EmbedTokens, Rereads: m.Rereads(),
 				Forward:       func(ids, mask, _ torch.Tensor) torch.Tensor { return m.Forward(ids, mask) },
 				ForwardPacked: m.ForwardPacked,
 				Decode:        m.Decode, SetGradientCheckpointing: m.SetGradientCheckpointing,

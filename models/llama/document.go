@@ -46,7 +46,7 @@ func (c *Config) fields(f family) []pretrained.Field {
 func (c *Config) optional() []pretrained.Field {
 	return append([]pretrained.Field{
 		{Key: "attention_bias", Value: &c.AttentionBias}, {Key: "mlp_bias", Value: &c.MLPBias},
-		{Key: "qkv_bias", Value: (*absence)(&c.NoQKVBias)},
+		{Key: "qkv_bias", Value: (*pretrained.Opposite)(&c.NoQKVBias)},
 		{Key: "head_dim", Value: &c.HeadDim}, {Key: "sliding_window", Value: &c.SlidingWindow},
 		{Key: "layer_types", Value: &c.LayerTypes}, {Key: "resid_pdrop", Value: &c.ResidualDropout},
 		{Key: "query_pre_attn_scalar", Value: &c.QueryPreAttnScalar},
@@ -59,25 +59,15 @@ func (c *Config) optional() []pretrained.Field {
 	}, c.Experts.fields()...)
 }
 
-// absence is a bool whose opposite is in config.json.
-type absence bool
-
-// UnmarshalJSON reads the opposite.
-func (a *absence) UnmarshalJSON(text []byte) error {
-	present := true
-	err := json.Unmarshal(text, &present)
-	*a = absence(!present)
-	return err
-}
-
-// MarshalJSON writes the opposite.
-func (a absence) MarshalJSON() ([]byte, error) { return json.Marshal(!bool(a)) }
-
 // bounds returns the settings that null turns off in config.json, for which -1 stands here.
 func (c *Config) bounds() map[string]*float64 {
 	return map[string]*float64{"attn_logit_softcapping": &c.AttnLogitSoftcapping,
 		"final_logit_softcapping": &c.FinalLogitSoftcapping}
 }
+
+// DecodeConfig decodes a config.json, as models that contain a decoder have it too, and refuses
+// settings that the model does not support. Defaults are not filled in.
+func DecodeConfig(d pretrained.Document) (Config, error) { return decode(d) }
 
 func decode(d pretrained.Document) (c Config, err error) {
 	d = maps.Clone(d)

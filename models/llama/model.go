@@ -98,9 +98,16 @@ func (m *Model) Forward(ids, mask torch.Tensor) torch.Tensor {
 }
 
 func (m *Model) forward(ids, mask torch.Tensor, router func(logits torch.Tensor)) torch.Tensor {
-	x := m.embed(ids)
-	positions := torch.TensorOptions{Device: ids.Device()}.Arange(0, ids.Size(1), 1)
-	masks := m.masks(x, []int64{ids.Size(1)}, positions, m.windowMask(mask, x))
+	return m.run(m.Embed(ids), mask, router)
+}
+
+// ForwardEmbeddings is [Model.Forward] for tokens that [Model.Embed] has mapped to x, [B, L,
+// hidden], or for what stands in their places: inputs_embeds of transformers.
+func (m *Model) ForwardEmbeddings(x, mask torch.Tensor) torch.Tensor { return m.run(x, mask, nil) }
+
+func (m *Model) run(x, mask torch.Tensor, router func(logits torch.Tensor)) torch.Tensor {
+	positions := torch.TensorOptions{Device: x.Device()}.Arange(0, x.Size(1), 1)
+	masks := m.masks(x, []int64{x.Size(1)}, positions, m.windowMask(mask, x))
 	return m.Norm.Forward(m.ForwardEach(x, func(layer int) transformer.Mask {
 		one := masks(layer)
 		one.Router = router
@@ -110,15 +117,15 @@ func (m *Model) forward(ids, mask torch.Tensor, router func(logits torch.Tensor)
 
 // ForwardPacked maps a packed batch to the hidden states of its tokens, [T, hidden].
 func (m *Model) ForwardPacked(p *inputs.Packed) torch.Tensor {
-	x := m.embed(p.IDs.Unsqueeze(0))
+	x := m.Embed(p.IDs.Unsqueeze(0))
 	masks := m.masks(x, []int64{p.MaxLength()}, p.Positions, func(window int64) transformer.Mask {
 		return transformer.Mask{Packed: p, Causal: true, Window: window}
 	})
 	return m.Norm.Forward(m.ForwardEach(x, masks)).SqueezeDim(0)
 }
 
-// embed maps token ids, [B, L], to [B, L, hidden].
-func (m *Model) embed(ids torch.Tensor) torch.Tensor {
+// Embed maps token ids, [B, L], to the input of the first layer, [B, L, hidden].
+func (m *Model) Embed(ids torch.Tensor) torch.Tensor {
 	x := m.EmbedTokens.Forward(ids)
 	if m.scale == 1 {
 		return x
@@ -172,11 +179,18 @@ func (m *Model) masks(x torch.Tensor, lengths []int64, positions torch.Tensor,
 // Decode maps the next tokens of texts, [B, L], to their hidden states, [B, L, hidden], and adds
 // them to the past. L is 1 unless the past is empty.
 func (m *Model) Decode(ids torch.Tensor, past *transformer.Past) torch.Tensor {
-	x := m.embed(ids)
-	n := ids.Size(1)
+	return m.DecodeEmbeddings(m.Embed(ids), past)
+}
+
+// DecodeEmbeddings is [Model.Decode] for what [Model.ForwardEmbeddings] takes.
+func (m *Model) DecodeEmbeddings(x torch.Tensor, past *transformer.Past) torch.Tensor {
+	n := x.Size(1)
 	mask, positions := past.Next(n)
 	return m.Norm.Forward(m.ContinueEach(x, m.masks(x, past.Lengths(n), positions, m.windowMask(mask, x)), past))
 }
+
+// Rereads is Rereads of transformer.Backbone.
+func (m *Model) Rereads() int64 { return m.RotaryEmb.short }
 
 // Forward maps hidden states, [B, L, hidden], to the next ones.
 func (l *Layer) Forward(x torch.Tensor, mask transformer.Mask) torch.Tensor {

@@ -12,7 +12,7 @@
 // Encode of package auto learns whole texts, EncodeCompletion the completion
 // (completion_only_loss), EncodeChat the answers that the chat template marks
 // (assistant_only_loss). [causallm.Pack] joins samples (packing); with SetPaddingFree of package auto
-// there is no padding (padding_free).
+// there is no padding (padding_free). [ImageTask] is the task for texts with images.
 //
 // # What is logged
 //

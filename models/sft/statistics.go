@@ -25,8 +25,11 @@ type counts struct {
 }
 
 // Evaluate runs the model on an evaluation batch.
-func (t *Task) Evaluate(p engine.ForwardPass, b Batch) engine.Loss {
-	loss, v, s := t.pass(p, b)
+func (t *Task) Evaluate(p engine.ForwardPass, b Batch) engine.Loss { return t.evaluate(t.model, p, b) }
+
+// evaluate is Evaluate with the given model.
+func (t *Task) evaluate(m logprob.Model, p engine.ForwardPass, b Batch) engine.Loss {
+	loss, v, s := t.pass(m, p, b)
 	sums := torch.Stack([]torch.Tensor{logprob.SumLast(s.Entropy), logprob.SumLast(s.Top1)}, 0)
 	values, n := torch.Values[float32](sums), b.InputIDs.Rows
 	for i := range n {

@@ -116,28 +116,45 @@ func (t *Task) CountTokens(b Batch) (all, nonPadding int64) { return t.texts.Cou
 // Collate cuts samples to TaskOptions.MaxLength and pads them on the right to a batch. It refuses
 // what the model cannot take.
 func (t *Task) Collate(samples []Sample) (b Batch, err error) {
-	kept := slices.Clone(samples)
-	for i := range kept {
-		s := &kept[i]
-		if s.Labels != nil && len(s.Labels) != len(s.InputIDs) {
-			continue // the next task says so
+	kept := make([]Sample, len(samples))
+	for i, s := range samples {
+		if err := t.check(i, s); err != nil {
+			return b, err
 		}
-		if s.Lengths != nil && len(s.InputIDs) > t.maxLength {
-			return b, &inputs.SampleError{Package: "sft", Index: i, Reason: fmt.Sprintf("it joins texts to %d tokens, and "+
-				"TaskOptions.MaxLength is %d; pack them into samples of at most that many", len(s.InputIDs), t.maxLength)}
-		}
-		for j, label := range s.Labels {
-			if label != inputs.IgnoreIndex && label != s.InputIDs[j] {
-				return b, &inputs.SampleError{Package: "sft", Index: i, Reason: fmt.Sprintf("label %d is %d, and the token "+
-					"there is %d; want the token, or IgnoreIndex (%d) if it is not to be learned", j, label, s.InputIDs[j],
-					inputs.IgnoreIndex)}
-			}
-		}
-		for _, numbers := range []*[]int64{&s.InputIDs, &s.TokenTypeIDs, &s.AttentionMask, &s.Labels} {
-			*numbers = (*numbers)[:min(len(*numbers), t.maxLength)]
-		}
+		kept[i] = t.cut(s)
 	}
 	return t.texts.Collate(kept)
+}
+
+// check refuses a sample, of the given number in its batch, with labels that are not its tokens, and
+// one that joins texts and would be cut.
+func (t *Task) check(i int, s Sample) error {
+	if s.Lengths != nil && len(s.InputIDs) > t.maxLength {
+		return &inputs.SampleError{Package: "sft", Index: i, Reason: fmt.Sprintf("it joins texts to %d tokens, and "+
+			"TaskOptions.MaxLength is %d; pack them into samples of at most that many", len(s.InputIDs), t.maxLength)}
+	}
+	if len(s.Labels) != len(s.InputIDs) {
+		return nil // the next task refuses labels of another number than the tokens
+	}
+	for j, label := range s.Labels {
+		if label != inputs.IgnoreIndex && label != s.InputIDs[j] {
+			return &inputs.SampleError{Package: "sft", Index: i, Reason: fmt.Sprintf("label %d is %d, and the token "+
+				"there is %d; want the token, or IgnoreIndex (%d) if it is not to be learned", j, label, s.InputIDs[j],
+				inputs.IgnoreIndex)}
+		}
+	}
+	return nil
+}
+
+// cut cuts a sample to TaskOptions.MaxLength.
+func (t *Task) cut(s Sample) Sample {
+	if s.Labels != nil && len(s.Labels) != len(s.InputIDs) {
+		return s // the next task refuses it
+	}
+	for _, numbers := range []*[]int64{&s.InputIDs, &s.TokenTypeIDs, &s.AttentionMask, &s.Labels} {
+		*numbers = (*numbers)[:min(len(*numbers), t.maxLength)]
+	}
+	return s
 }
 
 // Keep leaves out the samples of which TaskOptions.MaxLength leaves no token to learn, as TRL does.
@@ -149,20 +166,23 @@ func (t *Task) Keep(samples []Sample) []Sample {
 }
 
 // Loss runs the model on a batch.
-func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss {
-	loss, v, s := t.pass(p, b)
+func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss { return t.learn(t.model, p, b) }
+
+// learn is Loss with the given model.
+func (t *Task) learn(m logprob.Model, p engine.ForwardPass, b Batch) engine.Loss {
+	loss, v, s := t.pass(m, p, b)
 	torch.NoGrad(func() { loss.Logged = logged(v, s) })
 	return loss
 }
 
 // pass is the loss of a batch, with the scores of its tokens.
-func (t *Task) pass(p engine.ForwardPass, b Batch) (engine.Loss, logprob.View, logprob.Scored) {
+func (t *Task) pass(m logprob.Model, p engine.ForwardPass, b Batch) (engine.Loss, logprob.View, logprob.Scored) {
 	learned := make([]bool, len(b.Labels.Values))
 	for i, label := range b.Labels.Values {
 		learned[i] = label != inputs.IgnoreIndex
 	}
-	v := logprob.NewView(p, t.model, b.Batch, learned, t.compact)
-	s := v.Score(t.model, logprob.Options{})
+	v := logprob.NewView(p, m, b.Batch, learned, t.compact)
+	s := v.Score(m, logprob.Options{})
 	each := s.LogProbs.Neg()
 	if t.loss == DFT {
 		each = each.Mul(s.LogProbs.Detach().Exp())

@@ -32,6 +32,8 @@ type Blueprint struct {
 	Limits inputs.Limits
 	Images classify.ImageLimits // of a model of pictures
 	Speech inputs.SpeechLimits  // of a model of speech that takes features
+	// ImageTokens are those of a decoder whose texts have images.
+	ImageTokens inputs.ImageTokens
 	// Waveforms are those of a model that takes sound as it is, and CTC is its loss.
 	Waveforms inputs.WaveformLimits
 	CTC       ctc.Settings
@@ -143,6 +145,8 @@ type Backbone struct {
 	// FeatureMaps maps pixels to the maps that a [MapsHead] takes; nil: the model has no such head.
 	FeatureMaps func(pixels torch.Tensor) []torch.Tensor
 	Dual        *Dual // nil unless it compares texts with images
+	// ImageTexts is nil unless it is a decoder whose texts have images.
+	ImageTexts *ImageTexts
 
 	// ForwardQueries maps pixels and their mask, [B, height, width], which is 1 where there is image and
 	// may be undefined, to the hidden states of the queries that find objects, [B, queries, hidden], and
@@ -183,6 +187,18 @@ type Heard struct {
 	// Padding is true where there is no sound, [B, frames], and Counts are the frames of sound in each
 	// row, [B, 1]; undefined: the lengths are not known.
 	Padding, Counts torch.Tensor
+}
+
+// ImageTexts is a decoder of texts in which image tokens stand for images. Features may be undefined:
+// the texts have no images.
+type ImageTexts struct {
+	// Features maps the pixels of images, [N, channels, height, width], to what takes the places of
+	// their tokens, [N, tokens, hidden].
+	Features func(pixels torch.Tensor) torch.Tensor
+	// Forward is Backbone.Forward for texts with images.
+	Forward func(ids, mask, features torch.Tensor) torch.Tensor
+	// Decode is Backbone.Decode for texts with images.
+	Decode func(ids, features torch.Tensor, past *Past) torch.Tensor
 }
 
 // Dual is an encoder of texts and one of images, whose vectors can be compared.

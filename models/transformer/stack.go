@@ -36,18 +36,33 @@ func (s *Stack[L]) Forward(x torch.Tensor, mask Mask) torch.Tensor {
 
 // ForwardEach is Forward for layers that each have their own mask.
 func (s *Stack[L]) ForwardEach(x torch.Tensor, maskOf func(layer int) Mask) torch.Tensor {
-	return s.forward(x, maskOf, nil)
+	return s.forward(len(s.Layer), x, maskOf, nil)
 }
 
 // ForwardBetween is Forward that passes the output of each layer but the last through a function.
 func (s *Stack[L]) ForwardBetween(x torch.Tensor, mask Mask,
 	between func(layer int, x torch.Tensor) torch.Tensor) torch.Tensor {
-	return s.forward(x, func(int) Mask { return mask }, between)
+	return s.forward(len(s.Layer), x, func(int) Mask { return mask }, between)
 }
 
-func (s *Stack[L]) forward(x torch.Tensor, maskOf func(layer int) Mask,
+// HiddenStates runs the first n layers, and returns their input and what each of them returns:
+// output_hidden_states of transformers.
+func (s *Stack[L]) HiddenStates(n int, x torch.Tensor, mask Mask) []torch.Tensor {
+	states := []torch.Tensor{x}
+	if n == 0 {
+		return states
+	}
+	last := s.forward(n, x, func(int) Mask { return mask }, func(_ int, x torch.Tensor) torch.Tensor {
+		states = append(states, x)
+		return x
+	})
+	return append(states, last)
+}
+
+// forward runs the first n layers.
+func (s *Stack[L]) forward(n int, x torch.Tensor, maskOf func(layer int) Mask,
 	between func(layer int, x torch.Tensor) torch.Tensor) torch.Tensor {
-	for i, layer := range s.Layer {
+	for i, layer := range s.Layer[:n] {
 		if i > 0 && between != nil {
 			x = between(i-1, x)
 		}

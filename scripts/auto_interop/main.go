@@ -16,6 +16,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/audio"
 	"github.com/gotrainer/gotrainer/models/auto"
+	"github.com/gotrainer/gotrainer/models/lora"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
@@ -87,6 +88,16 @@ func forward(head string, m *auto.Model, in string) (func() torch.Tensor, error)
 	ids, err := inputs.Read("ids")
 	if err != nil {
 		return nil, err
+	}
+	if m.LlavaProcessor != nil { // the first text, after the image
+		answers := &auto.ImageTextToTextModel{Model: m}
+		token := torch.From([]int64{answers.ImageTokens().ID}, 1, 1).Repeat(1, int64(answers.ImageTokens().PerImage))
+		s, err := (&auto.ImageClassifier{Model: m}).EncodeFile(filepath.Join(in, "picture.png"), 0)
+		pixels := torch.From(s.Pixels, append([]int64{1}, s.Shape...)...)
+		return func() torch.Tensor {
+			text := torch.Cat([]torch.Tensor{token, ids.Narrow(0, 0, 1)}, 1)
+			return answers.ForwardImages(text, torch.Tensor{}, pixels)
+		}, err
 	}
 	if head == "ImageTextToText" { // the first five tokens of the first text
 		reader := &auto.ImageToTextModel{Model: m}
@@ -160,7 +171,7 @@ var loaders = map[string]func(dir string) (*auto.Model, error){
 	"ObjectDetection": loader(auto.ObjectDetection, func(m *auto.ObjectDetector) *auto.Model { return m.Model }),
 	"ZeroShotImageClassification": loader(auto.ZeroShotImageClassification,
 		func(m *auto.ZeroShotImageClassifier) *auto.Model { return m.Model }),
-	"ImageTextToText": loader(auto.ImageToText, func(m *auto.ImageToTextModel) *auto.Model { return m.Model }),
+	"ImageTextToText": imageTextToText,
 	"SpeechSeq2Seq":   loader(auto.SpeechToText, func(m *auto.SpeechToTextModel) *auto.Model { return m.Model }),
 	"CTC":             loader(auto.CTC, func(m *auto.CTCModel) *auto.Model { return m.Model }),
 	"AudioClassification": loader(auto.AudioClassification,
@@ -176,6 +187,21 @@ func loader[M any](load func(context.Context, string, auto.Options) (M, error), 
 		}
 		return model(m), nil
 	}
+}
+
+// imageTextToText reads a LLaVA or a TrOCR.
+func imageTextToText(dir string) (*auto.Model, error) {
+	d, err := pretrained.ReadConfig(dir)
+	if adapted, e := lora.ReadConfig(dir); e == nil {
+		d, err = pretrained.ReadConfig(adapted.BaseModel)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if string(d["model_type"]) == `"llava"` {
+		return loader(auto.ImageTextToText, func(m *auto.ImageTextToTextModel) *auto.Model { return m.Model })(dir)
+	}
+	return loader(auto.ImageToText, func(m *auto.ImageToTextModel) *auto.Model { return m.Model })(dir)
 }
 
 func load(head, dir string) (*auto.Model, error) {

@@ -18,10 +18,12 @@ import (
 )
 
 // The files of chat templates, besides tokenizer_config.json. FileName is the default template; the
-// folder FolderName has the others, as NAME.jinja.
+// folder FolderName has the others, as NAME.jinja. OlderFileName is that of the processors of images
+// and texts of transformers 4.
 const (
-	FileName   = "chat_template.jinja"
-	FolderName = "additional_chat_templates"
+	FileName      = "chat_template.jinja"
+	FolderName    = "additional_chat_templates"
+	OlderFileName = "chat_template.json"
 
 	tokenizerConfigName = "tokenizer_config.json"
 	specialTokensName   = "special_tokens_map.json"
@@ -32,7 +34,8 @@ const (
 
 // Load reads the template of a model's folder, and its special tokens. The template is in
 // chat_template.jinja and additional_chat_templates/*.jinja, or else in chat_template of
-// tokenizer_config.json, which is a text or a list of names and texts. If there is none, the error
+// chat_template.json, as older processors have it, or of tokenizer_config.json, which is a text or a
+// list of names and texts. If there is none, the error
 // wraps fs.ErrNotExist. A template that cannot be used gives an error only when it is used.
 func Load(dir string) (*Template, error) {
 	config, err := readObject(filepath.Join(dir, tokenizerConfigName))
@@ -41,7 +44,7 @@ func Load(dir string) (*Template, error) {
 	}
 	t := &Template{}
 	if t.sources, err = filesOf(dir); err == nil && t.sources == nil {
-		t.sources, err = entriesOf(config[configKey])
+		t.sources, err = entriesOf(tokenizerConfigName, config[configKey])
 	}
 	if err != nil {
 		return nil, fmt.Errorf("chat: %s: %w", dir, err)
@@ -82,7 +85,17 @@ func readObject(path string) (o map[string]json.RawMessage, err error) {
 // filesOf reads the templates that have files of their own.
 func filesOf(dir string) (sources []source, err error) {
 	names, err := files(dir)
+	if slices.Contains(names, OlderFileName) && len(names) == 1 {
+		older, err := readObject(filepath.Join(dir, OlderFileName))
+		if err != nil {
+			return nil, err
+		}
+		return entriesOf(OlderFileName, older[configKey])
+	}
 	for _, name := range names {
+		if name == OlderFileName { // the others come before it
+			continue
+		}
 		content, err := regularfile.ReadFile(filepath.Join(dir, name), maxFile)
 		if err != nil {
 			return nil, err
@@ -96,8 +109,8 @@ func filesOf(dir string) (sources []source, err error) {
 	return sources, err
 }
 
-// entriesOf reads chat_template of tokenizer_config.json.
-func entriesOf(content json.RawMessage) (sources []source, err error) {
+// entriesOf reads chat_template of tokenizer_config.json or another file.
+func entriesOf(file string, content json.RawMessage) (sources []source, err error) {
 	if content == nil || string(content) == "null" {
 		return nil, nil
 	}
@@ -111,11 +124,11 @@ func entriesOf(content json.RawMessage) (sources []source, err error) {
 	}
 	if err := json.Unmarshal(content, &several); err != nil {
 		return nil, fmt.Errorf("%q of %s: want a text, or a list of names and templates: %w", configKey,
-			tokenizerConfigName, err)
+			file, err)
 	}
 	for _, s := range several {
 		if slices.ContainsFunc(sources, func(other source) bool { return other.name == s.Name }) {
-			return nil, fmt.Errorf("%q of %s has two templates of the name %q", configKey, tokenizerConfigName, s.Name)
+			return nil, fmt.Errorf("%q of %s has two templates of the name %q", configKey, file, s.Name)
 		}
 		sources = append(sources, newSource(s.Name, s.Template))
 	}
@@ -291,8 +304,10 @@ func removeFiles(dir string) error {
 
 // files returns the names of the template files in a folder, relative to it.
 func files(dir string) (names []string, err error) {
-	if _, err := os.Stat(filepath.Join(dir, FileName)); err == nil {
-		names = append(names, FileName)
+	for _, name := range []string{FileName, OlderFileName} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			names = append(names, name)
+		}
 	}
 	entries, err := os.ReadDir(filepath.Join(dir, FolderName))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
