@@ -19,9 +19,9 @@
 //     only as a language model, granite;
 //   - text to text ([Seq2SeqLM]): t5, mt5, bart, mbart and marian;
 //   - images ([ImageClassification]): vit, deit, dinov2, dinov2_with_registers, resnet, convnext,
-//     convnextv2, clip and segformer;
+//     convnextv2, swin, clip, siglip and segformer;
 //   - pixels of images ([SemanticSegmentation]): segformer;
-//   - images and texts ([ZeroShotImageClassification]): clip;
+//   - images and texts ([ZeroShotImageClassification]): clip and siglip;
 //   - text in images ([ImageToText]): vision-encoder-decoder of a vit or deit and a trocr;
 //   - speech ([SpeechToText]): whisper;
 //   - sound ([CTC], [AudioClassification]): wav2vec2 and hubert.

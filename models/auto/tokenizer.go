@@ -25,7 +25,9 @@ const (
 // contain.
 type tokenizerConfig struct {
 	truncationSide text.Direction    // where transformers' tokenizer truncates texts that are too long
-	special        map[string]string // special tokens: mask_token and cls_token
+	paddingSide    text.Direction    // where it pads texts that are too short
+	attentionMask  bool              // whether it says where a text is padded: model_input_names
+	special        map[string]string // special tokens: mask_token, cls_token and pad_token
 
 	sourceLanguage, targetLanguage string // of an mBART: src_lang and tgt_lang
 }
@@ -33,7 +35,7 @@ type tokenizerConfig struct {
 // readTokenizerConfig reads tokenizer_config.json, and from special_tokens_map.json the special
 // tokens that are missing in it. Both files may be missing.
 func readTokenizerConfig(dir string) (tokenizerConfig, error) {
-	c := tokenizerConfig{special: map[string]string{}}
+	c := tokenizerConfig{special: map[string]string{}, attentionMask: true}
 	for _, name := range []string{tokenizerConfigName, specialTokensName} {
 		path := filepath.Join(dir, name)
 		content, err := regularfile.ReadFile(path, 64<<20)
@@ -44,26 +46,42 @@ func readTokenizerConfig(dir string) (tokenizerConfig, error) {
 		}
 		var f struct {
 			Side string             `json:"truncation_side"`
+			Pads string             `json:"padding_side"`
+			Kind string             `json:"tokenizer_class"`
+			Gets []string           `json:"model_input_names"`
 			Mask specialtoken.Token `json:"mask_token"`
 			Cls  specialtoken.Token `json:"cls_token"`
+			Pad  specialtoken.Token `json:"pad_token"`
 			From string             `json:"src_lang"`
 			To   string             `json:"tgt_lang"`
 		}
 		if err := json.Unmarshal(content, &f); err != nil {
 			return c, fmt.Errorf("%s: %w", path, err)
 		}
-		for key, token := range map[string]specialtoken.Token{"mask_token": f.Mask, "cls_token": f.Cls} {
+		for key, token := range map[string]specialtoken.Token{"mask_token": f.Mask, "cls_token": f.Cls,
+			"pad_token": f.Pad} {
 			if c.special[key] == "" {
 				c.special[key] = token.Content
 			}
 		}
 		c.sourceLanguage, c.targetLanguage = cmp.Or(c.sourceLanguage, f.From), cmp.Or(c.targetLanguage, f.To)
-		switch f.Side {
-		case "", "right":
-		case "left":
-			c.truncationSide = text.Left
-		default:
-			return c, fmt.Errorf("%s: truncation_side is %q, want right or left", path, f.Side)
+		if f.Gets != nil {
+			c.attentionMask = slices.Contains(f.Gets, "attention_mask")
+		}
+		if f.Pads == "" && f.Kind == "Siglip2Tokenizer" {
+			f.Pads = "left"
+		}
+		for key, side := range map[string]struct {
+			found string
+			to    *text.Direction
+		}{"truncation_side": {f.Side, &c.truncationSide}, "padding_side": {f.Pads, &c.paddingSide}} {
+			switch side.found {
+			case "", "right":
+			case "left":
+				*side.to = text.Left
+			default:
+				return c, fmt.Errorf("%s: %s is %q, want right or left", path, key, side.found)
+			}
 		}
 	}
 	return c, nil
