@@ -25,7 +25,7 @@ OTHER = dict(
     qkv_bias=False,
     hidden_act="gelu_new",
     layer_norm_eps=1e-3,
-    initializer_range=0.5,
+    initializer_range=0.1,
 )
 WAYS = {
     "sdpa": dict(attention="sdpa"),
