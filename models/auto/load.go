@@ -508,6 +508,9 @@ func (m *Model) loadTokenizer(dir string, w io.Writer) error {
 	if err == nil {
 		m.tokenizerConfig, err = readTokenizerConfig(dir)
 	}
+	if err == nil && m.tokenizerConfig.lowercases {
+		t, err = lowercased(t)
+	}
 	if err == nil {
 		err = m.loadChatTemplate(dir)
 	}

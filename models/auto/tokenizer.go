@@ -12,6 +12,7 @@ import (
 	"github.com/gotrainer/gotrainer/internal/regularfile"
 	"github.com/gotrainer/gotrainer/internal/specialtoken"
 	"github.com/gotrainer/gotrainer/text"
+	"github.com/gotrainer/gotrainer/text/normalizers"
 )
 
 // The names of tokenizer files that are read here.
@@ -26,7 +27,8 @@ const (
 type tokenizerConfig struct {
 	truncationSide text.Direction    // where transformers' tokenizer truncates texts that are too long
 	paddingSide    text.Direction    // where it pads texts that are too short
-	attentionMask  bool              // whether it says where a text is padded: model_input_names
+	maskless       bool              // it does not say where a text is padded: model_input_names
+	lowercases     bool              // its class lower-cases texts, whatever tokenizer.json says
 	special        map[string]string // special tokens: mask_token, cls_token and pad_token
 
 	sourceLanguage, targetLanguage string // of an mBART: src_lang and tgt_lang
@@ -35,7 +37,7 @@ type tokenizerConfig struct {
 // readTokenizerConfig reads tokenizer_config.json, and from special_tokens_map.json the special
 // tokens that are missing in it. Both files may be missing.
 func readTokenizerConfig(dir string) (tokenizerConfig, error) {
-	c := tokenizerConfig{special: map[string]string{}, attentionMask: true}
+	c := tokenizerConfig{special: map[string]string{}}
 	for _, name := range []string{tokenizerConfigName, specialTokensName} {
 		path := filepath.Join(dir, name)
 		content, err := regularfile.ReadFile(path, 64<<20)
@@ -66,10 +68,10 @@ func readTokenizerConfig(dir string) (tokenizerConfig, error) {
 		}
 		c.sourceLanguage, c.targetLanguage = cmp.Or(c.sourceLanguage, f.From), cmp.Or(c.targetLanguage, f.To)
 		if f.Gets != nil {
-			c.attentionMask = slices.Contains(f.Gets, "attention_mask")
+			c.maskless = !slices.Contains(f.Gets, "attention_mask")
 		}
-		if f.Pads == "" && f.Kind == "Siglip2Tokenizer" {
-			f.Pads = "left"
+		if f.Kind == "Siglip2Tokenizer" {
+			c.lowercases, f.Pads = true, cmp.Or(f.Pads, "left")
 		}
 		for key, side := range map[string]struct {
 			found string
@@ -85,6 +87,16 @@ func readTokenizerConfig(dir string) (tokenizerConfig, error) {
 		}
 	}
 	return c, nil
+}
+
+// lowercased returns a tokenizer that lower-cases texts before anything else.
+func lowercased(t *text.Tokenizer) (*text.Tokenizer, error) {
+	c, all := t.Config(), normalizers.Sequence{normalizers.Lowercase{}}
+	if c.Normalizer != nil {
+		all = append(all, c.Normalizer)
+	}
+	c.Normalizer = all
+	return text.New(c)
 }
 
 // specialToken returns the id of a special token of the tokenizer, or -1: the one that the folder's

@@ -106,7 +106,7 @@ func (m *ZeroShotImageClassifier) Task() *contrastive.Task {
 // A text longer than the model takes is cut. If the tokenizer puts no end token after the text,
 // Encode does. For a SigLIP the text is padded to the largest number of tokens, as padding="max_length"
 // does in transformers. Padding is attended to if model_input_names of tokenizer_config.json lists no
-// attention_mask, as in all published SigLIPs.
+// attention_mask, as in the files of Google's SigLIPs.
 func (m *ZeroShotImageClassifier) Encode(im *vision.Image, caption string) (s contrastive.Sample, err error) {
 	if s.Image, err = m.prepare(im); err != nil {
 		return s, err
@@ -150,7 +150,7 @@ func (m *ZeroShotImageClassifier) fill(t *inputs.Text) {
 	for i := range copy(all[first:], t.InputIDs) {
 		mask[first+i] = 1
 	}
-	if t.InputIDs = all; c.attentionMask {
+	if t.InputIDs = all; !c.maskless {
 		t.AttentionMask = mask
 	}
 }

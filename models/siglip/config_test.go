@@ -135,6 +135,33 @@ func TestTextsArePaddedAsTransformersDoes(t *testing.T) {
 	assert.ErrorContains(t, err, `padding_side is "middle", want right or left`)
 }
 
+// gemma is the tokenizer.json of a Siglip2Tokenizer, which does not lower-case by itself.
+const gemma = `{"version": "1.0", "added_tokens": [], "pre_tokenizer": {"type": "Split", "pattern": {"String": " "},
+	"behavior": "MergedWithPrevious", "invert": false}, "normalizer": {"type": "Replace", "pattern": {"String": " "},
+	"content": "▁"}, "model": {"type": "BPE", "unk_token": "<unk>", "fuse_unk": true, "byte_fallback": true, "vocab":
+	{"<pad>": 0, "<eos>": 1, "<bos>": 2, "<unk>": 3, "<mask>": 4, "a": 5, "b": 6, "▁": 7, "▁a": 8, "ab": 9},
+	"merges": [["▁", "a"], ["a", "b"]]}}`
+
+// TestTheTokenizerOfSigLIP2LowercasesAndPadsOnTheLeft: the ids are those of transformers.
+func TestTheTokenizerOfSigLIP2LowercasesAndPadsOnTheLeft(t *testing.T) {
+	m, _ := tiny(t)
+	dir, again := t.TempDir(), t.TempDir()
+	require.NoError(t, m.Save(dir))
+	require.NoError(t, os.Remove(filepath.Join(dir, "spiece.model")))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tokenizer.json"), []byte(gemma), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tokenizer_config.json"),
+		[]byte(`{"tokenizer_class": "Siglip2Tokenizer", "pad_token": "<pad>"}`), 0o600))
+	for _, dir := range []string{dir, again} {
+		m, err := auto.ZeroShotImageClassification(t.Context(), dir, auto.Options{})
+		require.NoError(t, err)
+		s, err := m.Encode(black, "Ab A b")
+		require.NoError(t, err)
+		assert.Equal(t, append(make([]int64, length-4), 9, 8, 7, 6), s.InputIDs)
+		assert.Equal(t, append(make([]int64, length-4), 1, 1, 1, 1), s.AttentionMask)
+		require.NoError(t, m.Save(again))
+	}
+}
+
 // TestAModelWithoutAHeadOfImagesClassifiesOnly: such a model has no vectors of images.
 func TestAModelWithoutAHeadOfImagesClassifiesOnly(t *testing.T) {
 	testenv.RequireTorch(t)

@@ -190,7 +190,6 @@ CASES = [
             "image_mean": [0.5, 0.5, 0.5],
             "image_processor_type": "SiglipImageProcessor",
             "image_std": [0.5, 0.5, 0.5],
-            "processor_class": "SiglipProcessor",
             "resample": 3,
             "rescale_factor": 0.00392156862745098,
             "size": {"height": 224, "width": 224},
