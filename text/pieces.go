@@ -295,9 +295,9 @@ func debertaParts(c *sentencepiece.Components, s *pieceSettings) error {
 	return nil
 }
 
-// siglipParts takes the punctuation of ASCII out of texts, makes any space one, and lower-cases unless
-// the settings forbid it. SiglipTokenizer does so after it has put ▁ in front of a text, so a space that
-// begins a text becomes a token.
+// siglipParts takes the punctuation of ASCII out of texts, makes any space one, and lower-cases
+// unless the settings forbid it. SiglipTokenizer does so after it has put ▁ in front of a text,
+// so a space that begins a text becomes a token.
 func siglipParts(c *sentencepiece.Components, s *pieceSettings) error {
 	all := normalizers.Sequence{normalizers.NewReplace("▁", " ")}
 	if s.Lowercase == nil || *s.Lowercase {

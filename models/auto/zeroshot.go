@@ -18,9 +18,9 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// ZeroShotImageClassifier compares images with texts: AutoModelForZeroShotImageClassification, which
-// is CLIPModel or SiglipModel. It says which of any texts describes an image best, and gives vectors
-// of texts and images for search. Package contrastive trains it.
+// ZeroShotImageClassifier compares images with texts: AutoModelForZeroShotImageClassification,
+// which is CLIPModel or SiglipModel. It says which of any texts describes an image best, and
+// gives vectors of texts and images for search. Package contrastive trains it.
 type ZeroShotImageClassifier struct{ *Model }
 
 var _ contrastive.Model = (*ZeroShotImageClassifier)(nil)
@@ -43,8 +43,8 @@ func ZeroShotImageClassification(ctx context.Context, model string, o Options) (
 }
 
 // NewZeroShotImageClassification makes a model with random weights, such as a [clip.Config] or a
-// [siglip.Config] describes, in training mode: from_config. Tokenizer and processor are saved with the model. They
-// may be nil if the program has token ids and prepared pixels.
+// [siglip.Config] describes, in training mode: from_config. Tokenizer and processor are saved
+// with the model. They may be nil if the program has token ids and prepared pixels.
 func NewZeroShotImageClassification(c Config, t *text.Tokenizer, processor *vision.Processor) (
 	*ZeroShotImageClassifier, error) {
 	p, err := c.Blueprint()
@@ -89,7 +89,8 @@ func (m *ZeroShotImageClassifier) SigmoidLoss() bool { return m.backbone.Dual.Si
 func (m *ZeroShotImageClassifier) ImageLimits() inputs.ImageLimits { return m.blueprint.Images }
 
 // EOSTokenIDs are tokens one of which every text must have: eos_token_id. There are none if the
-// token with the largest id stands for a text, as in the first CLIPs, or the last one, as in SigLIP.
+// token with the largest id stands for a text, as in the first CLIPs, or the last one, as in
+// SigLIP.
 func (m *ZeroShotImageClassifier) EOSTokenIDs() []int64 { return slices.Clone(m.blueprint.EOSTokenIDs) }
 
 // InterpolatePosEncoding is [ImageClassifier.InterpolatePosEncoding].
@@ -102,11 +103,11 @@ func (m *ZeroShotImageClassifier) Task() *contrastive.Task {
 	return must(contrastive.NewTask(m, contrastive.TaskOptions{}))
 }
 
-// Encode makes a sample of an image, prepared by Model.ImageProcessor, and a text that describes it.
-// A text longer than the model takes is cut. If the tokenizer puts no end token after the text,
-// Encode does. For a SigLIP the text is padded to the largest number of tokens, as padding="max_length"
-// does in transformers. Padding is attended to if model_input_names of tokenizer_config.json lists no
-// attention_mask, as in the files of Google's SigLIPs.
+// Encode makes a sample of an image, prepared by Model.ImageProcessor, and a text that describes
+// it. A text longer than the model takes is cut. If the tokenizer puts no end token after the
+// text, Encode does. For a SigLIP the text is padded to the largest number of tokens, as
+// padding="max_length" does in transformers. Padding is attended to if model_input_names of
+// tokenizer_config.json lists no attention_mask, as in the files of Google's SigLIPs.
 func (m *ZeroShotImageClassifier) Encode(im *vision.Image, caption string) (s contrastive.Sample, err error) {
 	if s.Image, err = m.prepare(im); err != nil {
 		return s, err
@@ -168,9 +169,9 @@ type ZeroShotOptions struct {
 }
 
 // Predict says how well each of some texts describes an image: the pipeline
-// "zero-shot-image-classification". The most probable text comes first. The probabilities of the texts,
-// Class.Score, add up to 1, but for a SigLIP, which gives each text a probability of its own. Several goroutines may call it at a time, but not while the model
-// is trained.
+// "zero-shot-image-classification". The most probable text comes first. The probabilities of the
+// texts, Class.Score, add up to 1, but for a SigLIP, which gives each text a probability of its
+// own. Several goroutines may call it at a time, but not while the model is trained.
 func (m *ZeroShotImageClassifier) Predict(im *vision.Image, labels []string, o ZeroShotOptions) (classes []Class,
 	err error) {
 	template := cmp.Or(o.HypothesisTemplate, "This is a photo of {}.")

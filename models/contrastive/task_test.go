@@ -66,7 +66,8 @@ func TestTheLossChoosesBothWays(t *testing.T) {
 	task.Recycle(b)
 }
 
-// TestTheSigmoidLossAsksOfEachPair compares with torch.nn.functional.logsigmoid of [[2, -1], [0, 3]].
+// TestTheSigmoidLossAsksOfEachPair compares with torch.nn.functional.logsigmoid of [[2, -1], [0,
+// 3]].
 func TestTheSigmoidLossAsksOfEachPair(t *testing.T) {
 	testenv.RequireTorch(t)
 	task, err := contrastive.NewTask(counts{sigmoid: true}, contrastive.TaskOptions{})

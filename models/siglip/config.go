@@ -54,8 +54,8 @@ type TextConfig struct {
 	ProjectionSize int64  // projection_size, size of the vectors of texts; zero: HiddenSize
 }
 
-// VisionConfig describes the encoder of images: SiglipVisionConfig. The size of the vectors of images
-// is HiddenSize.
+// VisionConfig describes the encoder of images: SiglipVisionConfig. The size of the vectors of
+// images is HiddenSize.
 type VisionConfig struct {
 	Layers
 	ImageSize   int64 // height and width of images, in pixels; zero: 224
@@ -155,8 +155,8 @@ func (c Config) resolved() (_ Config, err error) {
 		return c, fmt.Errorf("vision_config: %w", err)
 	}
 	if c.Text.ProjectionSize != c.Vision.HiddenSize && c.Vision.hasHead() {
-		return c, fmt.Errorf("text_config: ProjectionSize is %d; want the HiddenSize of images, %d, with whose vectors those "+
-			"of texts are compared", c.Text.ProjectionSize, c.Vision.HiddenSize)
+		return c, fmt.Errorf("text_config: ProjectionSize is %d; want the HiddenSize of images, %d, with whose vectors "+
+			"those of texts are compared", c.Text.ProjectionSize, c.Vision.HiddenSize)
 	}
 	if err := transformer.Positive("InitializerFactor", &c.InitializerFactor, 1); err != nil {
 		return c, err

@@ -14,8 +14,8 @@ type Encoder struct {
 	Layers []*Layer `module:"layers"`
 }
 
-// Layer is SiglipEncoderLayer: attention and a feed-forward part. The input of each is normalized, and
-// its output is added to that input.
+// Layer is SiglipEncoderLayer: attention and a feed-forward part. The input of each is
+// normalized, and its output is added to that input.
 type Layer struct {
 	LayerNorm1 *nn.LayerNorm `module:"layer_norm1"`
 	SelfAttn   *Attention    `module:"self_attn"`

@@ -34,7 +34,8 @@ func newModel(c Config, b transformer.Builder) *Model {
 
 // DrawWeights sets the factor to 1 and what is added to 0: transformer.WeightDrawer.
 func (m *Model) DrawWeights(_ float64, wanted func(name string, t torch.Tensor) bool) {
-	for _, p := range []torch.Named{{Name: "logit_scale", Tensor: m.LogitScale}, {Name: "logit_bias", Tensor: m.LogitBias}} {
+	for _, p := range []torch.Named{{Name: "logit_scale", Tensor: m.LogitScale},
+		{Name: "logit_bias", Tensor: m.LogitBias}} {
 		if wanted(p.Name, p.Tensor) {
 			initialize.Zeros(p.Tensor)
 		}

@@ -45,7 +45,8 @@ func (h *PoolingHead) DrawWeights(_ float64, wanted func(name string, t torch.Te
 	}
 }
 
-// Forward maps the hidden states of patches, [B, patches, hidden], to vectors of images, [B, hidden].
+// Forward maps the hidden states of patches, [B, patches, hidden], to vectors of images, [B,
+// hidden].
 func (h *PoolingHead) Forward(hidden torch.Tensor) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		// transformers asks for the weights of attention too, which takes another way to the same result.

@@ -140,8 +140,8 @@ func (r recorded) pass(t *testing.T, c recordedCase, file *golden.File) {
 		func(o engine.Outputs) torch.Tensor { return task.LossOf(engine.ForwardPass{}, o).Value })
 }
 
-// TestRunsHaveTransformersBits compares a run of Trainer, then how well the pipeline of transformers
-// finds that some texts describe an image.
+// TestRunsHaveTransformersBits compares a run of Trainer, then how well the pipeline of
+// transformers finds that some texts describe an image.
 func TestRunsHaveTransformersBits(t *testing.T) {
 	models, file := load(t)
 	for _, r := range models {
@@ -183,7 +183,8 @@ func (r recorded) compare(t *testing.T, m *auto.ZeroShotImageClassifier, file *g
 	}
 }
 
-// prepared gives a model the tokenizer and the image processor of the golden files, by way of files.
+// prepared gives a model the tokenizer and the image processor of the golden files, by way of
+// files.
 func prepared(t *testing.T, m *auto.ZeroShotImageClassifier) *auto.ZeroShotImageClassifier {
 	t.Helper()
 	dir := t.TempDir()

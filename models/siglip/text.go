@@ -36,9 +36,9 @@ func newTextModel(c TextConfig, a transformer.Attention, b transformer.Builder) 
 	return m
 }
 
-// Forward maps token ids, [B, L], to the vectors of texts, [B, projection]: the last hidden state, that
-// of padding in a text that is filled, mapped by a linear layer. The attention mask, [B, L], has 0 for
-// padding; undefined means that there is none.
+// Forward maps token ids, [B, L], to the vectors of texts, [B, projection]: the last hidden
+// state, that of padding in a text that is filled, mapped by a linear layer. The attention mask,
+// [B, L], has 0 for padding; undefined means that there is none.
 func (m *TextModel) Forward(ids, mask torch.Tensor) torch.Tensor {
 	width := ids.Size(1)
 	if width > m.config.MaxPositions {

@@ -56,9 +56,9 @@ func (e *VisionEmbeddings) DrawWeights(_ float64, wanted func(name string, t tor
 }
 
 // Forward maps the pixels of images, [B, channels, height, width], to the hidden states of their
-// patches, [B, patches, hidden]. Pixels are converted to the dtype of the weights. Forward panics with
-// [*torch.Error] if the images do not have the size VisionConfig.ImageSize, unless positions are
-// interpolated.
+// patches, [B, patches, hidden]. Pixels are converted to the dtype of the weights. Forward panics
+// with [*torch.Error] if the images do not have the size VisionConfig.ImageSize, unless positions
+// are interpolated.
 func (m *VisionModel) Forward(pixels torch.Tensor) torch.Tensor {
 	x := m.Embeddings.Forward(pixels.ToDType(m.PostLayerNorm.Weight.DType()))
 	return m.PostLayerNorm.Forward(m.Encoder.Forward(x, transformer.Mask{WideSoftmax: true}))

@@ -9,8 +9,8 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// Attention is SwinAttention: each position attends to those in its window, and to some more than to
-// others by a learned number for where they are.
+// Attention is SwinAttention: each position attends to those in its window, and to some more than
+// to others by a learned number for where they are.
 type Attention struct {
 	nn.Mode
 
@@ -62,8 +62,8 @@ func newAttention(c Config, b transformer.Builder, size, heads int64) *Attention
 	return a
 }
 
-// forward maps the positions of windows, [windows, window², C], to the same shape. The mask is that of
-// [layout.mask].
+// forward maps the positions of windows, [windows, window², C], to the same shape. The mask is
+// that of [layout.mask].
 func (a *Attention) forward(x, mask torch.Tensor) torch.Tensor {
 	bias := a.RelativePositionBias.forward()
 	if mask.Defined() {

@@ -25,8 +25,8 @@ type PatchEmbeddings struct {
 	Projection *nn.Conv2d `module:"projection"`
 }
 
-// layerNormEps is added to the variance by the normalizations that are not in layers, except the last
-// one: PyTorch's default.
+// layerNormEps is added to the variance by the normalizations that are not in layers, except the
+// last one: PyTorch's default.
 const layerNormEps = 1e-5
 
 func newEmbeddings(c Config, b transformer.Builder) *Embeddings {
@@ -48,8 +48,8 @@ func (e *Embeddings) DrawWeights(_ float64, wanted func(name string, t torch.Ten
 	}
 }
 
-// grid returns the numbers of rows and columns of patches in an image of the size that positions are
-// embedded for.
+// grid returns the numbers of rows and columns of patches in an image of the size that positions
+// are embedded for.
 func (c Config) grid() (rows, columns int64) {
 	return c.ImageSize.Height / c.PatchSize.Height, c.ImageSize.Width / c.PatchSize.Width
 }

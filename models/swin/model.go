@@ -32,13 +32,15 @@ type Stage struct {
 	Downsample *PatchMerging `module:"downsample"` // nil in the last stage
 }
 
-// PatchMerging is SwinPatchMerging: it makes one position of four neighbours, with twice the channels.
+// PatchMerging is SwinPatchMerging: it makes one position of four neighbours, with twice the
+// channels.
 type PatchMerging struct {
 	Reduction *nn.Linear    `module:"reduction"`
 	Norm      *nn.LayerNorm `module:"norm"`
 }
 
-// mapSize is the size of a map, whose positions are in the second dimension of a tensor, row by row.
+// mapSize is the size of a map, whose positions are in the second dimension of a tensor, row by
+// row.
 type mapSize struct{ rows, columns int64 }
 
 // halved is the size of the map of the next stage.
@@ -76,10 +78,10 @@ func newEncoder(c Config, b transformer.Builder) *Encoder {
 	return e
 }
 
-// Forward maps the pixels of images, [B, channels, height, width], to the positions of the last map,
-// [B, rows·columns, hidden]. Pixels are converted to the dtype of the weights. Forward panics with
-// [*torch.Error] if the images have another number of channels, are too small, or have a size that
-// there are no positions for.
+// Forward maps the pixels of images, [B, channels, height, width], to the positions of the last
+// map, [B, rows·columns, hidden]. Pixels are converted to the dtype of the weights. Forward
+// panics with [*torch.Error] if the images have another number of channels, are too small, or
+// have a size that there are no positions for.
 func (m *Model) Forward(pixels torch.Tensor) torch.Tensor {
 	m.check(pixels.Shape())
 	return torch.Return(func() torch.Tensor {
@@ -88,8 +90,8 @@ func (m *Model) Forward(pixels torch.Tensor) torch.Tensor {
 	})
 }
 
-// check panics for images that the model does not accept. In transformers, too, the bias of attention
-// fits only windows that a map fills, but what it says then does not name the image.
+// check panics for images that the model does not accept. In transformers, too, the bias of
+// attention fits only windows that a map fills, but what it says then does not name the image.
 func (m *Model) check(shape []int64) {
 	c, wrong := m.config, m.Embeddings.check(shape)
 	if wrong == "" {
@@ -112,8 +114,8 @@ func divideUp(n, by int64) int64 { return (n + by - 1) / by }
 
 // InterpolatePosEncoding makes Forward take images whose size is any multiple of a patch. The
 // embeddings of positions are interpolated between those that the model knows:
-// interpolate_pos_encoding of transformers. It is an error for models whose patches are not square or
-// do not form a square.
+// interpolate_pos_encoding of transformers. It is an error for models whose patches are not
+// square or do not form a square.
 func (m *Model) InterpolatePosEncoding(on bool) error {
 	if err := m.config.canInterpolate(); on && err != nil {
 		return err

@@ -103,8 +103,8 @@ func TestPositionsNeedTheirSizeOrInterpolation(t *testing.T) {
 	assert.ErrorContains(t, fresh(t, c).InterpolatePosEncoding(true), "cannot be interpolated")
 }
 
-// TestAnImageOfOneWindowChangesNothingForOthers: transformers stops shifting windows after the first
-// image whose map is a single window.
+// TestAnImageOfOneWindowChangesNothingForOthers: transformers stops shifting windows after the
+// first image whose map is a single window.
 func TestAnImageOfOneWindowChangesNothingForOthers(t *testing.T) {
 	m := fresh(t, small())
 	torch.NoGrad(func() {
@@ -125,8 +125,8 @@ func TestFusedProjectionsGiveTheSameLogits(t *testing.T) {
 	})
 }
 
-// TestNamesInMemoryLoad covers a state_dict saved with torch.save, names of peft's adapters, and what
-// older versions of transformers wrote besides weights.
+// TestNamesInMemoryLoad covers a state_dict saved with torch.save, names of peft's adapters, and
+// what older versions of transformers wrote besides weights.
 func TestNamesInMemoryLoad(t *testing.T) {
 	m, dir := fresh(t, small()), t.TempDir()
 	require.NoError(t, m.WriteConfig(dir))

@@ -14,9 +14,9 @@ type layout struct {
 	size, padded mapSize // padded is a multiple of a window
 }
 
-// of returns how a map is cut. It is one row or column of windows if it is no larger, and then windows
-// are not shifted. transformers remembers this in the layer, so that after one such image it no longer
-// shifts for any; here each image is treated by its own size.
+// of returns how a map is cut. Where it is a single row or column of windows, they are not shifted.
+// transformers remembers this in the layer, so that after one such image it no longer shifts for
+// any; here each image is treated by its own size.
 func (w windows) of(size mapSize) layout {
 	if min(size.rows, size.columns) == w.side {
 		w.shift = 0
@@ -25,9 +25,9 @@ func (w windows) of(size mapSize) layout {
 	return layout{windows: w, size: size, padded: mapSize{up(size.rows), up(size.columns)}}
 }
 
-// cut maps the positions of a map, [B, rows·columns, C], to those of its windows, [B·windows, side²,
-// C]. What a map lacks to whole windows is filled with zeros on the right and at the bottom, and is
-// attended to, as in transformers. Shifted windows go around the edges.
+// cut maps the positions of a map, [B, rows·columns, C], to those of its windows, [B·windows,
+// side², C]. What a map lacks to whole windows is filled with zeros on the right and at the
+// bottom, and is attended to, as in transformers. Shifted windows go around the edges.
 func (l layout) cut(x torch.Tensor) torch.Tensor {
 	x = x.View(-1, l.size.rows, l.size.columns, x.Size(2))
 	if l.padded != l.size {
