@@ -5,9 +5,9 @@
 
 transformers saves a model. Go loads it, computes logits and saves it. transformers' Auto class loads what Go saved.
 The models: eight encoders with five heads each, GPT-2 and every type of models/llama with two, T5, mT5, BART, mBART,
-Marian with one vocabulary and with two, ViT, DeiT, DINOv2, ResNet, both versions of ConvNeXt, SegFormer with both of its
-heads, CLIP with and without a classifier, YOLOS and DETR, which find objects, TrOCR with a ViT and a DeiT, LLaVA with a
-Llama and a Qwen2, Whisper, and Wav2Vec2 and HuBERT, with CTC and as classifiers.
+Marian with one vocabulary and with two, ViT, DeiT, DINOv2, ResNet, both versions of ConvNeXt, Swin, SegFormer with both of
+its heads, CLIP and SigLIP with and without a classifier, YOLOS and DETR, which find objects, TrOCR with a ViT and a DeiT,
+LLaVA with a Llama and a Qwen2, Whisper, and Wav2Vec2 and HuBERT, with CTC and as classifiers.
 Weights are read from model.safetensors, its shards, pytorch_model.bin and its shards.
 
 All models but ResNet make the same way with an adapter of peft on all linear layers below the head. Image models have
@@ -44,6 +44,7 @@ from transformers.models.clip.image_processing_pil_clip import CLIPImageProcesso
 from transformers.models.convnext.image_processing_pil_convnext import ConvNextImageProcessorPil
 from transformers.models.deit.image_processing_pil_deit import DeiTImageProcessorPil
 from transformers.models.segformer.image_processing_pil_segformer import SegformerImageProcessorPil
+from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
 from transformers.models.detr.image_processing_pil_detr import DetrImageProcessorPil
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 from transformers.models.yolos.image_processing_pil_yolos import YolosImageProcessorPil
@@ -281,6 +282,16 @@ for kind, settings in {
     "ResNet": dict(embedding_size=16, hidden_sizes=[64, 96], depths=[2, 1], num_labels=5),
     "ConvNext": dict(CONVNEXT, drop_path_rate=0.1),
     "ConvNextV2": dict(CONVNEXT, patch_size=[2, 3]),
+    "Swin": dict(
+        embed_dim=16,
+        depths=[2, 2, 1],
+        num_heads=[2, 4, 4],
+        window_size=3,
+        image_size=[40, 36],
+        patch_size=2,
+        use_absolute_embeddings=True,
+        num_labels=5,
+    ),
 }.items():
     KINDS.append(
         (
@@ -348,6 +359,22 @@ for cls, head in {
                 text_config=dict(CLIP, vocab_size=300, max_position_embeddings=40, eos_token_id=7),
                 vision_config=dict(CLIP, image_size=32, patch_size=8),
                 projection_dim=24,
+                num_labels=5 if head == "ImageClassification" else 2,
+            ),
+            cls,
+            head,
+        )
+    )
+
+for cls, head in {
+    transformers.SiglipModel: "ZeroShotImageClassification",
+    transformers.SiglipForImageClassification: "ImageClassification",
+}.items():
+    KINDS.append(
+        (
+            transformers.SiglipConfig(
+                text_config=dict(CLIP, vocab_size=300, max_position_embeddings=40),
+                vision_config=dict(CLIP, image_size=32, patch_size=8),
                 num_labels=5 if head == "ImageClassification" else 2,
             ),
             cls,
@@ -458,6 +485,8 @@ def image_processor(config):
         return DetrImageProcessorPil(size=dict(max_height=60, max_width=65), pad_size=dict(height=60, width=65))
     if config.model_type in ("clip", "llava"):
         return CLIPImageProcessorPil(size=dict(shortest_edge=35), crop_size=dict(height=32, width=32))
+    if config.model_type == "siglip":
+        return SiglipImageProcessorPil(size=dict(height=32, width=32))
     if config.model_type == "vision-encoder-decoder":
         return image_processor(config.encoder)
     if config.model_type in ("resnet", "convnext", "convnextv2"):
@@ -465,7 +494,7 @@ def image_processor(config):
     if config.model_type == "segformer":
         return SegformerImageProcessorPil(size=dict(height=40, width=48), do_reduce_labels=True)
     height, width = config.image_size if isinstance(config.image_size, list) else (config.image_size, config.image_size)
-    cls = {"vit": ViTImageProcessorPil, "deit": DeiTImageProcessorPil}[config.model_type]
+    cls = {"deit": DeiTImageProcessorPil}.get(config.model_type, ViTImageProcessorPil)
     return cls(
         size=dict(height=height + 5, width=width + 2),
         do_center_crop=True,
@@ -481,7 +510,7 @@ def logits_of(model, ids, mask, pixels=None):
     if model.config.model_type in ("wav2vec2", "hubert"):
         whole = torch.ones_like(pixels, dtype=torch.long) if model.config.feat_extract_norm == "layer" else None
         return model(pixels, attention_mask=whole).logits
-    if hasattr(model, "text_projection"):
+    if hasattr(model, "logit_scale"):
         return model(input_ids=ids, attention_mask=mask, pixel_values=pixels).logits_per_text
     if model.config.model_type in ("yolos", "detr"):
         out = model(pixels)
@@ -614,7 +643,8 @@ def adapter(program, model, head, folder, inputs, picture=None, processor=None):
         for n, m in model.named_modules()
         if isinstance(m, (torch.nn.Linear, transformers.pytorch_utils.Conv1D))
         and n.startswith((model.base_model_prefix + ".", "encoder.", "decoder.", "text_model.", "vision_model."))
-        and not n.endswith(("output_projection", "proj_out"))
+        # an update of the last, within torch.nn.MultiheadAttention, is not used by peft
+        and not n.endswith(("output_projection", "proj_out", "head.attention.out_proj"))
         # peft 0.21 takes the names of layers beside experts for those of the experts
         and not (hasattr(model.config, "num_experts_per_tok") and ".mlp." in n)
     ]

@@ -47,7 +47,7 @@ const maxFile = 256 << 20
 // Or the folder contains a model of SentencePiece: spiece.model, spm.model, sentencepiece.bpe.model
 // or tokenizer.model. What is added to it depends on tokenizer_class in tokenizer_config.json or,
 // without it, on model_type in config.json: T5 and mT5, DeBERTa v2 and v3, XLM-RoBERTa, mBART and
-// mBART-50, and Llama. The ids are those of SentencePiece and of the models' original code;
+// mBART-50, SigLIP, and Llama. The ids are those of SentencePiece and of the models' original code;
 // transformers 5.17 normalizes text otherwise for some of them.
 //
 // Or it contains source.spm, target.spm and vocab.json of a MarianTokenizer, and target_vocab.json if

@@ -33,6 +33,8 @@ var pieceClasses = map[string]pieceClass{
 		pair: "$A $B eos_token src_lang"},
 	"MBart50": {fairseq: true, special: fairseqTokens, more: languagesOf(52), single: "src_lang $A eos_token",
 		pair: "src_lang $A $B eos_token"},
+	"Siglip": {special: []specialName{{"eos_token", "</s>"}, {"unk_token", "<unk>"}, {"pad_token", "</s>"}},
+		single: "$A eos_token", pair: "$A eos_token $B eos_token", change: siglipParts},
 	"Llama": {special: []specialName{{"unk_token", "<unk>"}, {"bos_token", "<s>"}, {"eos_token", "</s>"}},
 		single: "bos_token:0 $A:0", pair: "bos_token:0 $A:0 bos_token:1 $B:1"},
 }
@@ -55,12 +57,12 @@ var fairseqTokens = []specialName{{"bos_token", "<s>"}, {"pad_token", "<pad>"}, 
 
 // classOfModel is the class of tokenizers by model_type.
 var classOfModel = map[string]string{"t5": "T5", "mt5": "T5", "deberta-v2": "DebertaV2", "xlm-roberta": "XLMRoberta",
-	"mbart": "MBart", "llama": "Llama", "mistral": "Llama", "marian": marianClass}
+	"mbart": "MBart", "llama": "Llama", "mistral": "Llama", "marian": marianClass, "siglip": "Siglip"}
 
 // pieceSettings are settings of tokenizer_config.json.
 type pieceSettings struct {
 	ExtraIDs  *int   `json:"extra_ids"`
-	Lowercase bool   `json:"do_lower_case"`
+	Lowercase *bool  `json:"do_lower_case"`
 	ByPunct   bool   `json:"split_by_punct"`
 	Source    string `json:"src_lang"`
 	AddBOS    *bool  `json:"add_bos_token"`
@@ -280,7 +282,7 @@ func languagesOf(n int) func(*pieceSettings) ([]string, error) {
 
 // debertaParts applies DeBERTa's own settings.
 func debertaParts(c *sentencepiece.Components, s *pieceSettings) error {
-	if s.Lowercase {
+	if s.Lowercase != nil && *s.Lowercase {
 		c.Normalizer = normalizers.Sequence{normalizers.Lowercase{}, c.Normalizer}
 	}
 	if s.ByPunct {
@@ -290,5 +292,24 @@ func debertaParts(c *sentencepiece.Components, s *pieceSettings) error {
 		}
 		c.PreTokenizer = before
 	}
+	return nil
+}
+
+// siglipParts takes the punctuation of ASCII out of texts, makes any space one, and lower-cases
+// unless the settings forbid it. SiglipTokenizer does so after it has put ▁ in front of a text,
+// so a space that begins a text becomes a token.
+func siglipParts(c *sentencepiece.Components, s *pieceSettings) error {
+	all := normalizers.Sequence{normalizers.NewReplace("▁", " ")}
+	if s.Lowercase == nil || *s.Lowercase {
+		all = append(all, normalizers.Lowercase{})
+	}
+	for _, r := range [][2]string{{"[!-/:-@\\[-`{-~]", ""}, {`\s+`, " "}, {`\s\z`, ""}, {`\A `, "▁"}} {
+		n, err := normalizers.NewReplaceRegexp(r[0], r[1])
+		if err != nil {
+			return err
+		}
+		all = append(all, n)
+	}
+	c.Normalizer = append(all, c.Normalizer)
 	return nil
 }

@@ -15,7 +15,7 @@ const ProcessorConfigName = "preprocessor_config.json"
 
 // ProcessorConfig is preprocessor_config.json of the classes ViTImageProcessor, DeiTImageProcessor,
 // CLIPImageProcessor, BitImageProcessor, ConvNextImageProcessor, SegformerImageProcessor,
-// YolosImageProcessor and DetrImageProcessor of transformers, and of the feature extractors that
+// SiglipImageProcessor, YolosImageProcessor and DetrImageProcessor of transformers, and of the feature extractors that
 // older files name. Settings that a file lacks have the defaults of the class. Its JSON is what
 // transformers 5 writes.
 //
@@ -86,7 +86,7 @@ func (s *processorSize) UnmarshalJSON(text []byte) error {
 }
 
 // processorClasses lists the classes of transformers that can be read.
-var processorClasses = []string{"Bit", "CLIP", convNext, "DeiT", detr, segformer, "ViT", yolos}
+var processorClasses = []string{"Bit", "CLIP", convNext, "DeiT", detr, segformer, "Siglip", "ViT", yolos}
 
 // processorDefaults returns the defaults of a class.
 func processorDefaults(class string) processorFile {
@@ -99,6 +99,8 @@ func processorDefaults(class string) processorFile {
 		f.Size, f.Resample, f.DoCenterCrop, f.CropSize = square(224), new(2), nil, nil
 	case "DeiT":
 		f.Size = square(256)
+	case "Siglip":
+		f.Size, f.DoCenterCrop, f.CropSize = square(224), nil, nil
 	case convNext:
 		f.Size, f.DoCenterCrop, f.CropSize = processorSize{"shortest_edge": warpedFrom}, nil, nil
 		f.CropPct = new(defaultCropPct)
@@ -115,7 +117,10 @@ func processorDefaults(class string) processorFile {
 		f.ImageMean, f.ImageStd = []float64{0.485, 0.456, 0.406}, []float64{0.229, 0.224, 0.225} // IMAGENET_DEFAULT_*
 		f.DoConvertRGB = nil
 	default:
-		f.ImageMean, f.ImageStd, f.DoConvertRGB = []float64{0.5, 0.5, 0.5}, []float64{0.5, 0.5, 0.5}, nil
+		f.ImageMean, f.ImageStd = []float64{0.5, 0.5, 0.5}, []float64{0.5, 0.5, 0.5} // IMAGENET_STANDARD_*
+		if class != "Siglip" {
+			f.DoConvertRGB = nil
+		}
 	}
 	return f
 }

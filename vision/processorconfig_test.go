@@ -100,7 +100,7 @@ func TestProcessorsAreWrittenAsByTransformers(t *testing.T) {
 
 func TestProcessorsThatAreNotThereAreRefused(t *testing.T) {
 	for settings, want := range map[string]string{
-		`{"image_processor_type": "SamImageProcessor"}`: `image_processor_type is "SamImageProcessor"; want one of Bit, CLIP, ConvNext, DeiT, Detr, Segformer, ViT, Yolos`,
+		`{"image_processor_type": "SamImageProcessor"}`: `image_processor_type is "SamImageProcessor"; want one of Bit, CLIP, ConvNext, DeiT, Detr, Segformer, Siglip, ViT, Yolos`,
 		`{"do_pad": true}`: "do_pad is true",
 		`{"size": {"shortest_edge": 20, "longest_edge": 30}}`:  "size is map[longest_edge:30 shortest_edge:20]; want shortest_edge alone, or height and width",
 		`{"size": {"height": 20}}`:                             "size is map[height:20]",

@@ -19,10 +19,10 @@
 //     only as a language model, granite;
 //   - text to text ([Seq2SeqLM]): t5, mt5, bart, mbart and marian;
 //   - images ([ImageClassification]): vit, deit, dinov2, dinov2_with_registers, resnet, convnext,
-//     convnextv2, clip and segformer;
+//     convnextv2, swin, clip, siglip and segformer;
 //   - pixels of images ([SemanticSegmentation]): segformer;
 //   - objects in images ([ObjectDetection]): yolos and detr;
-//   - images and texts ([ZeroShotImageClassification]): clip;
+//   - images and texts ([ZeroShotImageClassification]): clip and siglip;
 //   - text in images ([ImageToText]): vision-encoder-decoder of a vit or deit and a trocr;
 //   - answers to texts with images ([ImageTextToText]): llava of a clip_vision_model and a llama,
 //     mistral, qwen2, qwen3, phi3, smollm3 or olmo2;

@@ -36,6 +36,8 @@ import (
 	"github.com/gotrainer/gotrainer/models/resnet"
 	"github.com/gotrainer/gotrainer/models/roberta"
 	"github.com/gotrainer/gotrainer/models/segformer"
+	"github.com/gotrainer/gotrainer/models/siglip"
+	"github.com/gotrainer/gotrainer/models/swin"
 	"github.com/gotrainer/gotrainer/models/t5"
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/models/trocr"
@@ -185,10 +187,12 @@ var (
 		"vit": vit.Blueprint, "deit": vit.Blueprint, "resnet": resnet.Blueprint, "convnext": convnext.Blueprint,
 		"convnextv2": convnext.Blueprint, "clip": clip.Blueprint, "dinov2": dinov2.Blueprint,
 		"dinov2_with_registers": dinov2.Blueprint, "segformer": segformer.Blueprint,
+		"swin": swin.Blueprint, "siglip": siglip.Blueprint,
 	}
 	segmenters = blueprints{"segformer": segformer.Blueprint}                 // of pictures
 	detectors  = blueprints{"detr": detr.Blueprint, "yolos": yolos.Blueprint} // of objects in pictures
-	duals      = blueprints{"clip": clip.Blueprint}                           // an encoder of texts and one of images
+	// duals are an encoder of texts and one of images.
+	duals = blueprints{"clip": clip.Blueprint, "siglip": siglip.Blueprint}
 )
 
 // load reads a model, or a model with an adapter, from a folder, or from the Hub if there is no
@@ -538,6 +542,9 @@ func (m *Model) loadTokenizer(dir string, w io.Writer) error {
 	}
 	if err == nil {
 		m.tokenizerConfig, err = readTokenizerConfig(dir)
+	}
+	if err == nil && m.tokenizerConfig.lowercases {
+		t, err = lowercased(t)
 	}
 	if err == nil {
 		err = m.loadChatTemplate(dir)

@@ -29,8 +29,8 @@ var (
 
 // loraTargets are the layers that get updates by default: peft's defaults. For the types that peft
 // has no default for (DistilBERT, MPNet, ModernBERT, Phi-3, SmolLM3, OLMo 2, Granite, Qwen's MoE,
-// mBART, Marian, ViT, DeiT, DINOv2, CLIP, SegFormer, YOLOS, DETR, TrOCR and Whisper), they are the corresponding
-// layers, and for ConvNeXt its linear ones.
+// mBART, Marian, ViT, DeiT, DINOv2, Swin, CLIP, SigLIP, SegFormer, YOLOS, DETR, TrOCR and Whisper), they are the
+// corresponding layers, and for ConvNeXt its linear ones.
 var loraTargets = map[string][]string{
 	"bert": {"query", "value"}, "roberta": {"query", "value"}, "xlm-roberta": {"query", "value"},
 	"electra": {"query", "value"}, "distilbert": {"q_lin", "v_lin"}, "mpnet": {"attn.q", "attn.v"},
@@ -48,6 +48,7 @@ var loraTargets = map[string][]string{
 	"convnext": {"pwconv1", "pwconv2"}, "convnextv2": {"pwconv1", "pwconv2"}, "clip": {"q_proj", "v_proj"},
 	"dinov2": {"query", "value"}, "dinov2_with_registers": {"query", "value"},
 	"segformer": {"q_proj", "v_proj"}, "yolos": {"query", "value"}, "detr": {"q_proj", "v_proj"},
+	"swin": {"q_proj", "v_proj"}, "siglip": {"q_proj", "v_proj"},
 }
 
 // loraPatterns are the layers that get updates by default in models of several parts: those of the

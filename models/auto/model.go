@@ -308,8 +308,8 @@ func (m *Model) ForwardPacked(p *inputs.Packed) torch.Tensor {
 func (m *Model) FuseQKVProjections(on bool) error {
 	if m.backbone.FuseQKVProjections == nil {
 		return fmt.Errorf("auto: the layers of %s have no fused query, key and value (FuseQKVProjections); those of "+
-			"BERT, RoBERTa, XLM-RoBERTa, DistilBERT, ELECTRA, ViT, DeiT, DINOv2 and CLIP have, and ModernBERT's are "+
-			"one layer",
+			"BERT, RoBERTa, XLM-RoBERTa, DistilBERT, ELECTRA, ViT, DeiT, DINOv2, Swin, CLIP and SigLIP have, and "+
+			"ModernBERT's are one layer",
 			m.blueprint.Class)
 	}
 	if on && m.quantization != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/gotrainer/gotrainer/internal/regularfile"
 	"github.com/gotrainer/gotrainer/internal/specialtoken"
 	"github.com/gotrainer/gotrainer/text"
+	"github.com/gotrainer/gotrainer/text/normalizers"
 )
 
 // The names of tokenizer files that are read here.
@@ -25,7 +26,10 @@ const (
 // contain.
 type tokenizerConfig struct {
 	truncationSide text.Direction    // where transformers' tokenizer truncates texts that are too long
-	special        map[string]string // special tokens: mask_token and cls_token
+	paddingSide    text.Direction    // where it pads texts that are too short
+	maskless       bool              // it does not say where a text is padded: model_input_names
+	lowercases     bool              // its class lower-cases texts, whatever tokenizer.json says
+	special        map[string]string // special tokens: mask_token, cls_token and pad_token
 
 	sourceLanguage, targetLanguage string // of an mBART: src_lang and tgt_lang
 }
@@ -44,29 +48,55 @@ func readTokenizerConfig(dir string) (tokenizerConfig, error) {
 		}
 		var f struct {
 			Side string             `json:"truncation_side"`
+			Pads string             `json:"padding_side"`
+			Kind string             `json:"tokenizer_class"`
+			Gets []string           `json:"model_input_names"`
 			Mask specialtoken.Token `json:"mask_token"`
 			Cls  specialtoken.Token `json:"cls_token"`
+			Pad  specialtoken.Token `json:"pad_token"`
 			From string             `json:"src_lang"`
 			To   string             `json:"tgt_lang"`
 		}
 		if err := json.Unmarshal(content, &f); err != nil {
 			return c, fmt.Errorf("%s: %w", path, err)
 		}
-		for key, token := range map[string]specialtoken.Token{"mask_token": f.Mask, "cls_token": f.Cls} {
+		for key, token := range map[string]specialtoken.Token{"mask_token": f.Mask, "cls_token": f.Cls,
+			"pad_token": f.Pad} {
 			if c.special[key] == "" {
 				c.special[key] = token.Content
 			}
 		}
 		c.sourceLanguage, c.targetLanguage = cmp.Or(c.sourceLanguage, f.From), cmp.Or(c.targetLanguage, f.To)
-		switch f.Side {
-		case "", "right":
-		case "left":
-			c.truncationSide = text.Left
-		default:
-			return c, fmt.Errorf("%s: truncation_side is %q, want right or left", path, f.Side)
+		if f.Gets != nil {
+			c.maskless = !slices.Contains(f.Gets, "attention_mask")
+		}
+		if f.Kind == "Siglip2Tokenizer" {
+			c.lowercases, f.Pads = true, cmp.Or(f.Pads, "left")
+		}
+		for key, side := range map[string]struct {
+			found string
+			to    *text.Direction
+		}{"truncation_side": {f.Side, &c.truncationSide}, "padding_side": {f.Pads, &c.paddingSide}} {
+			switch side.found {
+			case "", "right":
+			case "left":
+				*side.to = text.Left
+			default:
+				return c, fmt.Errorf("%s: %s is %q, want right or left", path, key, side.found)
+			}
 		}
 	}
 	return c, nil
+}
+
+// lowercased returns a tokenizer that lower-cases texts before anything else.
+func lowercased(t *text.Tokenizer) (*text.Tokenizer, error) {
+	c, all := t.Config(), normalizers.Sequence{normalizers.Lowercase{}}
+	if c.Normalizer != nil {
+		all = append(all, c.Normalizer)
+	}
+	c.Normalizer = all
+	return text.New(c)
 }
 
 // specialToken returns the id of a special token of the tokenizer, or -1: the one that the folder's

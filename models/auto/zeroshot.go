@@ -18,9 +18,9 @@ import (
 	"github.com/gotrainer/gotrainer/vision"
 )
 
-// ZeroShotImageClassifier compares images with texts:
-// AutoModelForZeroShotImageClassification, which is CLIPModel. It says which of any texts describes
-// an image best, and gives vectors of texts and images for search. Package contrastive trains it.
+// ZeroShotImageClassifier compares images with texts: AutoModelForZeroShotImageClassification,
+// which is CLIPModel or SiglipModel. It says which of any texts describes an image best, and
+// gives vectors of texts and images for search. Package contrastive trains it.
 type ZeroShotImageClassifier struct{ *Model }
 
 var _ contrastive.Model = (*ZeroShotImageClassifier)(nil)
@@ -42,9 +42,9 @@ func ZeroShotImageClassification(ctx context.Context, model string, o Options) (
 	return &ZeroShotImageClassifier{m}, nil
 }
 
-// NewZeroShotImageClassification makes a model with random weights, such as a [clip.Config]
-// describes, in training mode: from_config. Tokenizer and processor are saved with the model. They
-// may be nil if the program has token ids and prepared pixels.
+// NewZeroShotImageClassification makes a model with random weights, such as a [clip.Config] or a
+// [siglip.Config] describes, in training mode: from_config. Tokenizer and processor are saved
+// with the model. They may be nil if the program has token ids and prepared pixels.
 func NewZeroShotImageClassification(c Config, t *text.Tokenizer, processor *vision.Processor) (
 	*ZeroShotImageClassifier, error) {
 	p, err := c.Blueprint()
@@ -81,11 +81,16 @@ func (m *ZeroShotImageClassifier) Similarities(texts, images torch.Tensor) torch
 	return m.backbone.Dual.Similarities(texts, images)
 }
 
+// SigmoidLoss reports whether the model says for each text and each image whether they belong
+// together, as SigLIP does, and not which of several do, as CLIP does.
+func (m *ZeroShotImageClassifier) SigmoidLoss() bool { return m.backbone.Dual.Sigmoid }
+
 // ImageLimits says which images the model takes.
 func (m *ZeroShotImageClassifier) ImageLimits() inputs.ImageLimits { return m.blueprint.Images }
 
 // EOSTokenIDs are tokens one of which every text must have: eos_token_id. There are none if the
-// token with the largest id stands for a text, as in the first CLIPs.
+// token with the largest id stands for a text, as in the first CLIPs, or the last one, as in
+// SigLIP.
 func (m *ZeroShotImageClassifier) EOSTokenIDs() []int64 { return slices.Clone(m.blueprint.EOSTokenIDs) }
 
 // InterpolatePosEncoding is [ImageClassifier.InterpolatePosEncoding].
@@ -98,9 +103,11 @@ func (m *ZeroShotImageClassifier) Task() *contrastive.Task {
 	return must(contrastive.NewTask(m, contrastive.TaskOptions{}))
 }
 
-// Encode makes a sample of an image, prepared by Model.ImageProcessor, and a text that describes it.
-// A text longer than the model takes is cut. If the tokenizer puts no end token after the text,
-// Encode does.
+// Encode makes a sample of an image, prepared by Model.ImageProcessor, and a text that describes
+// it. A text longer than the model takes is cut. If the tokenizer puts no end token after the
+// text, Encode does. For a SigLIP the text is padded to the largest number of tokens, as
+// padding="max_length" does in transformers. Padding is attended to if model_input_names of
+// tokenizer_config.json lists no attention_mask, as in the files of Google's SigLIPs.
 func (m *ZeroShotImageClassifier) Encode(im *vision.Image, caption string) (s contrastive.Sample, err error) {
 	if s.Image, err = m.prepare(im); err != nil {
 		return s, err
@@ -123,7 +130,30 @@ func (m *ZeroShotImageClassifier) encodeCaption(s string) (inputs.Text, error) {
 	if ends := m.EOSTokenIDs(); len(ends) > 0 && !slices.ContainsFunc(t.InputIDs, m.ends) {
 		t.InputIDs = append(slices.Clip(t.InputIDs[:min(int64(len(t.InputIDs)), m.Limits().MaxLength-1)]), ends[0])
 	}
+	if m.backbone.Dual.FullLength {
+		m.fill(&t)
+	}
 	return t, nil
+}
+
+// fill pads a text to the largest number of tokens, as the tokenizer of transformers does.
+func (m *ZeroShotImageClassifier) fill(t *inputs.Text) {
+	c, limits := m.tokenizerConfig, m.Limits()
+	pad := limits.PadTokenID
+	if id, ok := m.Tokenizer.TokenToID(c.special["pad_token"]); ok {
+		pad = id
+	}
+	all, mask := slices.Repeat([]int64{pad}, int(limits.MaxLength)), make([]int64, limits.MaxLength)
+	first := 0
+	if c.paddingSide == text.Left {
+		first = len(all) - len(t.InputIDs)
+	}
+	for i := range copy(all[first:], t.InputIDs) {
+		mask[first+i] = 1
+	}
+	if t.InputIDs = all; !c.maskless {
+		t.AttentionMask = mask
+	}
 }
 
 // ends reports whether a token ends a text.
@@ -139,9 +169,9 @@ type ZeroShotOptions struct {
 }
 
 // Predict says how well each of some texts describes an image: the pipeline
-// "zero-shot-image-classification". The probabilities of the texts, Class.Score, add up to 1; the
-// most probable text comes first. Several goroutines may call it at a time, but not while the model
-// is trained.
+// "zero-shot-image-classification". The most probable text comes first. The probabilities of the
+// texts, Class.Score, add up to 1, but for a SigLIP, which gives each text a probability of its
+// own. Several goroutines may call it at a time, but not while the model is trained.
 func (m *ZeroShotImageClassifier) Predict(im *vision.Image, labels []string, o ZeroShotOptions) (classes []Class,
 	err error) {
 	template := cmp.Or(o.HypothesisTemplate, "This is a photo of {}.")
@@ -165,8 +195,13 @@ func (m *ZeroShotImageClassifier) Predict(im *vision.Image, labels []string, o Z
 	}
 	err = m.Evaluate(func(p engine.ForwardPass) {
 		ids, mask, _ := b.To(p)
-		x := m.Similarities(m.TextFeatures(ids, mask), m.ImageFeatures(images.To(p)))
-		for i, score := range torch.Values[float64](x.ToDType(torch.Float64).Softmax(0, torch.DefaultDType)) {
+		x := m.Similarities(m.TextFeatures(ids, mask), m.ImageFeatures(images.To(p))).ToDType(torch.Float64)
+		if m.SigmoidLoss() {
+			x = x.Sigmoid()
+		} else {
+			x = x.Softmax(0, torch.DefaultDType)
+		}
+		for i, score := range torch.Values[float64](x) {
 			classes = append(classes, Class{labels[i], int64(i), score})
 		}
 	})

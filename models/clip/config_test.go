@@ -42,7 +42,7 @@ func TestSettingsThatAreImpossibleAreRefused(t *testing.T) {
 		`"vision_config_dict": []`:                       "vision_config_dict: want an object",
 		`"projection_dim": -1`:                           "ProjectionDim is -1",
 		`"initializer_factor": -1`:                       "InitializerFactor is -1",
-		`"model_type": "siglip"`:                         `model_type is "siglip"; want one of ["clip"]`,
+		`"model_type": "align"`:                          `model_type is "align"; want one of ["clip" "siglip"]`,
 	}, func(dir string) error {
 		_, err := auto.ZeroShotImageClassification(t.Context(), dir, auto.Options{FromConfig: true})
 		return err

@@ -1,6 +1,6 @@
-// Package contrastive trains a model on images and the texts that describe them, such as CLIP: the
-// vector of an image should be closer to that of its own text than to those of the other texts in
-// the batch, and the other way round. It is run_clip.py of transformers' examples.
+// Package contrastive trains a model on images and the texts that describe them, such as CLIP and
+// SigLIP: the vector of an image should be closer to that of its own text than to those of the other
+// texts in the batch, and the other way round. It is run_clip.py of transformers' examples.
 //
 //	model, err := auto.ZeroShotImageClassification(ctx, "openai/clip-vit-base-patch32", auto.Options{})
 //	sample, err := model.EncodeFile("shoe.jpg", "a red running shoe")

@@ -19,6 +19,9 @@ type Model interface {
 	// Similarities compares the vectors of texts, [T, size], with those of images, [I, size]: logits
 	// of each text for each image, [T, I].
 	Similarities(texts, images torch.Tensor) torch.Tensor
+	// SigmoidLoss says that the model learns for each text and each image of a batch whether they
+	// belong together, as SigLIP does, and not which of the batch do, as CLIP does.
+	SigmoidLoss() bool
 
 	Limits() inputs.Limits
 	ImageLimits() inputs.ImageLimits
@@ -122,18 +125,30 @@ func (t *Task) Inputs(p engine.ForwardPass, b Batch) {
 }
 
 // LossOf is the mean of two cross-entropies: of choosing the image of each text, and the text of
-// each image.
+// each image. With Model.SigmoidLoss it is the sum over the images of the binary cross-entropies of
+// whether a text belongs to each, and its mean over the texts.
 func (t *Task) LossOf(p engine.ForwardPass, o engine.Outputs) engine.Loss {
 	if p.Part {
 		panic(torch.Errorf("contrastive.Task.Loss", torch.ErrNotSupported, "the loss compares the samples of a batch with "+
 			"one another, so a batch cannot be trained in parts: leave DivideOnOutOfMemory out and take a smaller BatchSize"))
 	}
 	similarities := o.Logits[0]
+	if t.model.SigmoidLoss() {
+		return engine.Mean(sigmoidLoss(similarities), o.Rows)
+	}
 	right := torch.TensorOptions{Device: similarities.Device()}.Arange(0, int64(o.Rows), 1)
 	choosing := func(x torch.Tensor) torch.Tensor {
 		return x.CrossEntropyLoss(right, torch.Tensor{}, torch.ReductionMean, engine.IgnoreIndex, 0)
 	}
 	return engine.Mean(choosing(similarities).Add(choosing(similarities.T())).DivScalar(2.0), o.Rows)
+}
+
+// sigmoidLoss is that of SiglipModel, of logits of each text for each image, [B, B].
+func sigmoidLoss(similarities torch.Tensor) torch.Tensor {
+	own := torch.TensorOptions{Device: similarities.Device()}.Eye(similarities.Size(0))
+	signs := similarities.OnesLike().Neg().Add(own.MulScalar(2)) // 1 where text and image belong together, otherwise -1
+	likelihoods := torch.Call("aten::log_sigmoid", signs.Mul(similarities))[0]
+	return likelihoods.SumDim([]int64{-1}, false, torch.DefaultDType).Neg().Mean(torch.DefaultDType)
 }
 
 // CountTokens counts the tokens of a batch, and those that are not padding.

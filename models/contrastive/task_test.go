@@ -19,7 +19,10 @@ func TestMain(m *testing.M) { os.Exit(testenv.Run(m)) }
 
 // counts is a model whose vectors are the first two tokens of a text, and the first two pixels of an
 // image.
-type counts struct{ ends []int64 }
+type counts struct {
+	ends    []int64
+	sigmoid bool
+}
 
 func (counts) TextFeatures(ids, _ torch.Tensor) torch.Tensor {
 	return ids.Narrow(1, 0, 2).ToDType(torch.Float32)
@@ -33,6 +36,7 @@ func (counts) ImageLimits() inputs.ImageLimits {
 	return inputs.ImageLimits{Channels: 1, Height: 1, Width: 2}
 }
 func (c counts) EOSTokenIDs() []int64   { return c.ends }
+func (c counts) SigmoidLoss() bool      { return c.sigmoid }
 func (counts) WriteConfig(string) error { return nil }
 
 func sample(a, b float32, ids ...int64) contrastive.Sample {
@@ -60,6 +64,23 @@ func TestTheLossChoosesBothWays(t *testing.T) {
 		assert.ErrorContains(t, err, "leave DivideOnOutOfMemory out")
 	})
 	task.Recycle(b)
+}
+
+// TestTheSigmoidLossAsksOfEachPair compares with torch.nn.functional.logsigmoid of [[2, -1], [0,
+// 3]].
+func TestTheSigmoidLossAsksOfEachPair(t *testing.T) {
+	testenv.RequireTorch(t)
+	task, err := contrastive.NewTask(counts{sigmoid: true}, contrastive.TaskOptions{})
+	require.NoError(t, err)
+	b, err := task.Collate([]contrastive.Sample{sample(1, 0, 2, 1), sample(0, 1, 0, 3, 5)})
+	require.NoError(t, err)
+	torch.NoGrad(func() {
+		o := task.Predict(engine.ForwardPass{}, b)
+		want := (0.1269280 + 1.3132617 + 0.6931472 + 0.0485874) / 2 // over texts
+		assert.InDelta(t, want, task.LossOf(engine.ForwardPass{}, o).Value.Item(), 1e-6)
+		err := torch.Try(func() { task.LossOf(engine.ForwardPass{Part: true}, o) })
+		assert.ErrorContains(t, err, "leave DivideOnOutOfMemory out")
+	})
 }
 
 func TestSamplesThatAModelCannotTakeAreNamed(t *testing.T) {

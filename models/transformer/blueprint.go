@@ -24,6 +24,7 @@ type Blueprint struct {
 	LayerNormEps      float64
 	InitializerRange  float64
 	Truncated         bool    // initial weights are those of InitTruncated
+	Flax              bool    // initial weights are those of InitFlax
 	Dropout           float64 // of hidden states
 	ClassifierDropout float64 // before a classifier of texts
 	AnswerDropout     float64 // before the layer that finds answers: only in DistilBERT
@@ -86,10 +87,17 @@ type Blueprint struct {
 	Build func(b Builder, pooler bool) Backbone
 }
 
-// InitWeights draws the weights with the given names, or all if missing is nil: [InitWeights] or
-// [InitTruncated].
+// InitWeights draws the weights with the given names, or all if missing is nil: [InitWeights],
+// [InitTruncated] or [InitFlax].
 func (p Blueprint) InitWeights(m any, missing map[string]bool) {
-	initWeights(m, p.InitializerRange, p.Truncated, missing)
+	switch {
+	case p.Truncated:
+		InitTruncated(m, p.InitializerRange, missing)
+	case p.Flax:
+		InitFlax(m, p.InitializerRange, missing)
+	default:
+		InitWeights(m, p.InitializerRange, missing)
+	}
 }
 
 // Backbone is an encoder or decoder that heads are attached to.
@@ -208,6 +216,10 @@ type Dual struct {
 	// Images maps pixels, [B, channels, height, width], to vectors, [B, size].
 	Images func(pixels torch.Tensor) torch.Tensor
 	// Similarities compares the vectors of texts, [T, size], with those of images, [I, size]. The
-	// softmax of the result, [T, I], over texts or images says which belongs to which.
+	// softmax of the result, [T, I], over texts or images says which belongs to which, or, if Sigmoid
+	// is set, the sigmoid of each number says whether the two belong together.
 	Similarities func(texts, images torch.Tensor) torch.Tensor
+	Sigmoid      bool
+	// FullLength says that texts are padded to the largest number of tokens.
+	FullLength bool
 }

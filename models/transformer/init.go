@@ -1,6 +1,8 @@
 package transformer
 
 import (
+	"math"
+
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/nn/initialize"
 	"github.com/gotrainer/gotrainer/torch"
@@ -150,21 +152,49 @@ func (b Builder) LayerNorm(size int64, eps float64) *nn.LayerNorm {
 // padding rows, and ones for the weights of layer normalisations. It visits the modules of m in the
 // order of their fields, each after those inside it. Only tensors whose names are in missing are
 // drawn; nil means all.
-func InitWeights(m any, std float64, missing map[string]bool) { initWeights(m, std, false, missing) }
+func InitWeights(m any, std float64, missing map[string]bool) { initWeights(m, std, again{}, missing) }
 
 // InitTruncated is [InitWeights] for models that then draw the weights of linear layers and
 // convolutions once more, from the normal distribution cut off at -2 and 2.
-func InitTruncated(m any, std float64, missing map[string]bool) { initWeights(m, std, true, missing) }
-
-func initWeights(m any, std float64, truncated bool, missing map[string]bool) {
-	torch.NoGrad(func() { torch.Scope(func() { initWithin("", m, std, truncated, missing) }) })
+func InitTruncated(m any, std float64, missing map[string]bool) {
+	initWeights(m, std, truncatedAgain(std), missing)
 }
 
-func initWithin(prefix string, m any, std float64, truncated bool, missing map[string]bool) {
+// InitFlax is [InitWeights] for models that then draw the weights once more as Flax does: those of
+// linear layers and convolutions by lecun_normal_ of transformers, and those of embeddings by
+// default_flax_embed_init_.
+func InitFlax(m any, std float64, missing map[string]bool) { initWeights(m, std, flaxAgain, missing) }
+
+// again is how a model draws weights once more after those of the usual distribution; nil: not.
+type again struct{ affine, embedding func(weight torch.Tensor) }
+
+func truncatedAgain(std float64) again {
+	return again{affine: func(weight torch.Tensor) { initialize.TruncNormal(weight, 0, std, -2, 2, nil) }}
+}
+
+var flaxAgain = again{
+	affine: func(weight torch.Tensor) {
+		const cut = 0.87962566103423978 // the standard deviation that is left of 1 between -2 and 2
+		initialize.TruncNormal(weight, 0, fanInStd(weight)/cut, -2, 2, nil)
+	},
+	embedding: func(weight torch.Tensor) { initialize.Normal(weight, 0, fanInStd(weight), nil) },
+}
+
+// fanInStd is the standard deviation that keeps the variance of what a weight is multiplied with.
+func fanInStd(weight torch.Tensor) float64 {
+	in, _ := initialize.Fans(weight)
+	return math.Sqrt(1 / float64(in))
+}
+
+func initWeights(m any, std float64, redraw again, missing map[string]bool) {
+	torch.NoGrad(func() { torch.Scope(func() { initWithin("", m, std, redraw, missing) }) })
+}
+
+func initWithin(prefix string, m any, std float64, redraw again, missing map[string]bool) {
 	for _, child := range nn.Children(m) {
-		initWithin(prefix+child.Name+".", child.Module, std, truncated, missing)
+		initWithin(prefix+child.Name+".", child.Module, std, redraw, missing)
 	}
-	initModule(m, std, truncated, func(name string, t torch.Tensor) bool {
+	initModule(m, std, redraw, func(name string, t torch.Tensor) bool {
 		return t.Defined() && (missing == nil || missing[prefix+name])
 	})
 }
@@ -175,12 +205,12 @@ type WeightDrawer interface {
 	DrawWeights(std float64, wanted func(name string, t torch.Tensor) bool)
 }
 
-func initModule(module any, std float64, truncated bool, wanted func(name string, t torch.Tensor) bool) {
+func initModule(module any, std float64, redraw again, wanted func(name string, t torch.Tensor) bool) {
 	affine := func(weight, bias torch.Tensor) {
 		if wanted("weight", weight) {
 			initialize.Normal(weight, 0, std, nil)
-			if truncated {
-				initialize.TruncNormal(weight, 0, std, -2, 2, nil)
+			if redraw.affine != nil {
+				redraw.affine(weight)
 			}
 		}
 		if wanted("bias", bias) {
@@ -204,6 +234,9 @@ func initModule(module any, std float64, truncated bool, wanted func(name string
 			if l.PaddingIdx != nil {
 				l.Weight.Select(0, *l.PaddingIdx).Zero_()
 			}
+			if redraw.embedding != nil {
+				redraw.embedding(l.Weight)
+			}
 		}
 	case *RMSNorm:
 		if wanted("weight", l.Weight) {
@@ -214,6 +247,16 @@ func initModule(module any, std float64, truncated bool, wanted func(name string
 		}
 	case *nn.LayerNorm:
 		neutral(l.Weight, l.Bias, wanted)
+	case *nn.MultiheadAttention:
+		if wanted("in_proj_weight", l.InProjWeight) {
+			initialize.XavierUniform(l.InProjWeight, 1, nil)
+		}
+		for _, bias := range []torch.Named{{Name: "in_proj_bias", Tensor: l.InProjBias},
+			{Name: "out_proj.bias", Tensor: l.OutProj.Bias}} {
+			if wanted(bias.Name, bias.Tensor) {
+				initialize.Zeros(bias.Tensor)
+			}
+		}
 	case *nn.GroupNorm:
 		neutral(l.Weight, l.Bias, wanted)
 	case *nn.BatchNorm1d:

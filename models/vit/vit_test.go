@@ -48,7 +48,7 @@ func TestSettingsThatAreImpossibleAreRefused(t *testing.T) {
 		`"is_decoder": true`:                        "is_decoder is true; only false",
 		`"id2label": {"0": "one", "2": "two"}`:      `id2label has the key "2"`,
 		`"problem_type": "guess"`:                   `no ProblemType "guess"`,
-		`"model_type": "swin"`:                      `model_type is "swin"; want one of ["clip" "convnext" "convnextv2" "deit" "dinov2"`,
+		`"model_type": "beit"`:                      `model_type is "beit"; want one of ["clip" "convnext" "convnextv2" "deit" "dinov2"`,
 		`"intermediate_size": -4`:                   "IntermediateSize is -4",
 		`"initializer_range": -1`:                   "InitializerRange is -1",
 		`"qkv_bias": "yes"`:                         "qkv_bias is",

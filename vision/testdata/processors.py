@@ -20,6 +20,7 @@ from transformers.models.clip.image_processing_pil_clip import CLIPImageProcesso
 from transformers.models.convnext.image_processing_pil_convnext import ConvNextImageProcessorPil
 from transformers.models.deit.image_processing_pil_deit import DeiTImageProcessorPil
 from transformers.models.segformer.image_processing_pil_segformer import SegformerImageProcessorPil
+from transformers.models.siglip.image_processing_pil_siglip import SiglipImageProcessorPil
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
 CLASSES = {
@@ -29,6 +30,7 @@ CLASSES = {
     "Bit": BitImageProcessorPil,
     "ConvNext": ConvNextImageProcessorPil,
     "Segformer": SegformerImageProcessorPil,
+    "Siglip": SiglipImageProcessorPil,
 }
 here = pathlib.Path(__file__).resolve().parent
 RGB = ["rgb.png", "jpeg420.jpg", "lossy.webp", "rgb.bmp"]
@@ -178,6 +180,24 @@ CASES = [
         },
         RGB,
     ),
+    # as google/siglip-base-patch16-224 has it
+    (
+        {
+            "do_convert_rgb": None,
+            "do_normalize": True,
+            "do_rescale": True,
+            "do_resize": True,
+            "image_mean": [0.5, 0.5, 0.5],
+            "image_processor_type": "SiglipImageProcessor",
+            "image_std": [0.5, 0.5, 0.5],
+            "resample": 3,
+            "rescale_factor": 0.00392156862745098,
+            "size": {"height": 224, "width": 224},
+        },
+        RGB,
+    ),
+    ({"image_processor_type": "SiglipImageProcessor"}, [*RGB, "rgba.png", "palette.png", "gray.png"]),
+    ({"image_processor_type": "SiglipImageProcessorFast", "size": 40, "resample": 2}, RGB),
 ]
 
 

@@ -76,7 +76,7 @@ def hashes(model, of=lambda p: p):
 
 def statistics(model):
     """The running statistics of a model; positions are buffers too, but never change"""
-    return [sha(b) for n, b in model.named_buffers() if not n.endswith("position_ids")]
+    return [sha(b) for n, b in model.named_buffers() if not n.endswith(("position_ids", "position_index"))]
 
 
 def rows():
@@ -187,6 +187,15 @@ NAMES_IN_FILES["ViT"] = NAMES_IN_FILES["DeiT"] = {
     r"mlp\.fc1": "intermediate.dense",
     r"mlp\.fc2": "output.dense",
 }
+NAMES_IN_FILES["Swin"] = {
+    r"attention\.q_proj": "attention.self.query",
+    r"attention\.k_proj": "attention.self.key",
+    r"attention\.v_proj": "attention.self.value",
+    r"attention\.relative_position_bias\.": "attention.self.",
+    r"attention\.o_proj": "attention.output.dense",
+    r"mlp\.fc1": "intermediate.dense",
+    r"mlp\.fc2": "output.dense",
+}
 
 
 def in_files(name, kind):
@@ -280,7 +289,7 @@ def write(path, prefix, list_):
                 if seen:
                     batch = default_data_collator(samples(size[0], *([length, length] if length else size[1:]))[:4])
                     batch["pixel_values"] = batch["pixel_values"].to(model.dtype)
-                    if kind in ("ViT", "DeiT"):
+                    if kind in ("ViT", "DeiT", "Siglip") or settings.get("use_absolute_embeddings"):
                         batch["interpolate_pos_encoding"] = length > 0
                 else:
                     batch = collator(head, masking=False)(
@@ -321,8 +330,8 @@ def write(path, prefix, list_):
                 if buffers and seen:
                     entry["cases"][-1]["buffers"] = buffers
             if whole and getattr(model.config, "legacy", True):  # else from_pretrained of transformers 5.17 fails
-                if kind == "CLIP":  # a classifier has only one half of the encoder
-                    encoder = transformers.CLIPModel(model.config)
+                if kind in ("CLIP", "Siglip"):  # a classifier has only one half of the encoder
+                    encoder = getattr(transformers, kind + "Model")(model.config)
                     encoder.vision_model = make().vision_model
                 else:
                     encoder = getattr(make(), cls.base_model_prefix)
