@@ -27,6 +27,8 @@ type Attention struct {
 // keys, by how far a key is above and to the left of the query.
 type RelativePositionBias struct {
 	Table torch.Tensor `param:"relative_position_bias_table"` // [(2·window-1)², heads]
+	// Index is the row of the table for each query and key of a window, [window⁴].
+	Index torch.Tensor `buffer:"relative_position_index,nonpersistent"`
 
 	window int64
 }
@@ -57,7 +59,7 @@ func newAttention(c Config, b transformer.Builder, size, heads int64) *Attention
 	a := &Attention{heads: heads, dropout: c.AttentionDropout, kind: c.Attention}
 	a.Query, a.Key, a.Value, a.Output = projection(), projection(), projection(), b.Linear(size, size)
 	side := 2*c.WindowSize - 1
-	a.RelativePositionBias = &RelativePositionBias{window: c.WindowSize,
+	a.RelativePositionBias = &RelativePositionBias{window: c.WindowSize, Index: nn.Buffer(relativeIndex(c.WindowSize)),
 		Table: nn.Parameter(torch.TensorOptions{DType: b.DType}.Zeros(side*side, heads))}
 	return a
 }
@@ -90,13 +92,11 @@ func (r *RelativePositionBias) DrawWeights(_ float64, wanted func(name string, t
 // forward returns the number for each query and key of a window, [1, heads, window², window²].
 func (r *RelativePositionBias) forward() torch.Tensor {
 	area := r.window * r.window
-	index := torch.From(r.index(), area*area).ToDevice(r.Table.Device())
-	return r.Table.At(index).View(area, area, -1).Permute(2, 0, 1).Contiguous().Unsqueeze(0)
+	return r.Table.At(r.Index).View(area, area, -1).Permute(2, 0, 1).Contiguous().Unsqueeze(0)
 }
 
-// index returns the row of the table for each query and key of a window: relative_position_index.
-func (r *RelativePositionBias) index() []int64 {
-	w := r.window
+// relativeIndex returns RelativePositionBias.Index for windows of w rows and columns.
+func relativeIndex(w int64) torch.Tensor {
 	rows := make([]int64, 0, w*w*w*w)
 	for query := range w * w {
 		for key := range w * w {
@@ -104,5 +104,5 @@ func (r *RelativePositionBias) index() []int64 {
 			rows = append(rows, (down+w-1)*(2*w-1)+right+w-1)
 		}
 	}
-	return rows
+	return torch.From(rows, int64(len(rows)))
 }
