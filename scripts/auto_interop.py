@@ -844,7 +844,9 @@ def main():
                 if config.model_type == "marian":
                     write_marian(config, there)
                 reads = (
-                    whole_processor(processor, head, config) if head in ("ImageTextToText", "SpeechSeq2Seq", "CTC") else None
+                    whole_processor(processor, head, config)
+                    if head in ("ImageTextToText", "SpeechSeq2Seq", "CTC")
+                    else None
                 )
                 if processor:
                     (reads or processor).save_pretrained(there)

@@ -112,13 +112,13 @@ func (c *Config) checkStages() error {
 	}
 	n := len(c.Depths)
 	if n == 0 || n > mostStages || len(c.NumHeads) != n {
-		return fmt.Errorf("Depths is %v and NumHeads is %v; want as many numbers in each, 1 to %d", c.Depths, c.NumHeads,
+		return fmt.Errorf("depths is %v and num_heads is %v; want as many numbers in each, 1 to %d", c.Depths, c.NumHeads,
 			mostStages)
 	}
 	layers := int64(0)
 	for i, depth := range c.Depths {
 		if depth < 1 || c.NumHeads[i] < 1 {
-			return fmt.Errorf("Depths is %v and NumHeads is %v; want positive numbers", c.Depths, c.NumHeads)
+			return fmt.Errorf("depths is %v and num_heads is %v; want positive numbers", c.Depths, c.NumHeads)
 		}
 		if size := c.channels(i); size%c.NumHeads[i] != 0 {
 			return fmt.Errorf("NumHeads is %v; want divisors of the channels, which stage %d has %d of", c.NumHeads, i, size)

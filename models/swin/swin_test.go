@@ -28,7 +28,7 @@ func TestModelsHaveTransformersBits(t *testing.T) { modeltest.RunEncoders(t, "sw
 
 func TestSettingsThatAreImpossibleAreRefused(t *testing.T) {
 	modeltest.Refuses(t, "swin", map[string]string{
-		`"depths": [1]`:                                      "Depths is [1] and NumHeads is [3 6 12 24]; want as many numbers in each",
+		`"depths": [1]`:                                      "depths is [1] and num_heads is [3 6 12 24]; want as many numbers in each",
 		`"depths": [2, 2, 0, 2]`:                             "want positive numbers",
 		`"depths": [2, 2, 600, 2]`:                           "the layers of Depths, [2 2 600 2], are too many; want at most 512",
 		`"num_heads": [3, 6, 12, 25]`:                        "NumHeads is [3 6 12 25]; want divisors of the channels, which stage 3 has 768 of",

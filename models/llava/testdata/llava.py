@@ -322,9 +322,15 @@ words += [f"w{i}" for i in range(len(words), IMAGE)] + ["<image>", "w59", "</s>"
 t = Tokenizer(models.WordLevel({w: i for i, w in enumerate(words)}, unk_token="<unk>"))
 t.pre_tokenizer = pre_tokenizers.Whitespace()
 t.post_processor = processors.TemplateProcessing(single="<s> $A", pair="<s> $A $B", special_tokens=[("<s>", 1)])
-t.add_special_tokens([AddedToken(w, special=True, normalized=False) for w in ("<pad>", "<s>", "<unk>", "<image>", "</s>")])
+t.add_special_tokens(
+    [AddedToken(w, special=True, normalized=False) for w in ("<pad>", "<s>", "<unk>", "<image>", "</s>")]
+)
 tok = PreTrainedTokenizerFast(
-    tokenizer_object=t, bos_token="<s>", eos_token="</s>", pad_token="<pad>", unk_token="<unk>",
+    tokenizer_object=t,
+    bos_token="<s>",
+    eos_token="</s>",
+    pad_token="<pad>",
+    unk_token="<unk>",
     extra_special_tokens={"image_token": "<image>"},
 )
 processor = LlavaProcessor(

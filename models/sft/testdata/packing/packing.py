@@ -66,7 +66,9 @@ completions = [{"prompt": some(1, 4), "completion": " " + some(1, 6)} for _ in r
 
 
 def trainer(model, rows, **settings):
-    settings = dict(max_length=24, learning_rate=1e-3, logging_steps=1, gradient_checkpointing=False, bf16=False) | settings
+    settings = (
+        dict(max_length=24, learning_rate=1e-3, logging_steps=1, gradient_checkpointing=False, bf16=False) | settings
+    )
     return SFTTrainer(
         model=model,
         args=SFTConfig(
