@@ -1,14 +1,51 @@
 package audio
 
 import (
+	"bufio"
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"time"
+
+	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
 
 // Audio is sound of one channel.
 type Audio struct {
 	Samples []float32 // from -1 to 1
 	Rate    int       // samples in a second
+}
+
+// Open reads a WAV or FLAC file: [Decode].
+func Open(path string) (*Audio, error) {
+	f, _, err := regularfile.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("audio: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	a, err := Decode(f)
+	if err != nil {
+		return nil, fmt.Errorf("%w (%s)", err, path)
+	}
+	return a, nil
+}
+
+// Decode reads WAV ([DecodeWAV]) or FLAC ([DecodeFLAC]), whichever the sound begins as.
+func Decode(r io.Reader) (*Audio, error) {
+	in := bufio.NewReaderSize(r, 1<<16)
+	start, err := in.Peek(12)
+	if len(start) == 0 && err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("audio: %w", err)
+	}
+	switch {
+	case bytes.HasPrefix(start, []byte("RIFF")):
+		return DecodeWAV(in)
+	case bytes.HasPrefix(start, []byte(flacName)):
+		return DecodeFLAC(in)
+	}
+	return nil, fmt.Errorf("audio: the sound begins with %q; want WAV (RIFF) or FLAC (%s). Other formats can be converted, "+
+		"for example by ffmpeg -i FILE -ar 16000 -ac 1 FILE.wav", start, flacName)
 }
 
 // maxRate is far above the rate of any microphone.

@@ -1,4 +1,4 @@
-// Package audio prepares sound for models. It reads WAV files, resamples them as
+// Package audio prepares sound for models. It reads WAV and FLAC files, resamples them as
 // torchaudio.functional.resample does, and computes the features that Whisper takes, as transformers'
 // WhisperFeatureExtractor does:
 //
@@ -8,6 +8,6 @@
 //
 // A [WaveformExtractor] is Wav2Vec2FeatureExtractor, for models that take the samples themselves.
 //
-// [Open], [DecodeWAV] and a [WaveformExtractor] for sound of its own rate need no libtorch; the other
+// [Open], the decoders and a [WaveformExtractor] for sound of its own rate need no libtorch; the other
 // functions do. All may be called from several goroutines at a time.
 package audio

@@ -7,23 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
-
-	"github.com/gotrainer/gotrainer/internal/regularfile"
 )
-
-// Open reads a WAV file: [DecodeWAV].
-func Open(path string) (*Audio, error) {
-	f, _, err := regularfile.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("audio: %w", err)
-	}
-	defer f.Close() //nolint:errcheck // it was only read
-	a, err := DecodeWAV(f)
-	if err != nil {
-		return nil, fmt.Errorf("%w (%s)", err, path)
-	}
-	return a, nil
-}
 
 // DecodeWAV reads WAV: PCM of 8, 16, 24 or 32 bits, or floating-point numbers of 32 or 64 bits, in any
 // number of channels, whose mean it takes. Memory grows with what is there, not with what a header
@@ -68,8 +52,7 @@ func (d *wav) decode() (*Audio, error) {
 		return nil, err
 	}
 	if string(start[:4]) != "RIFF" || string(start[8:]) != "WAVE" {
-		return nil, fmt.Errorf("the file begins with %q; want RIFF and WAVE. Other formats can be converted, for example by "+
-			"ffmpeg -i FILE -ar 16000 -ac 1 FILE.wav", start[:])
+		return nil, fmt.Errorf("the file begins with %q; want RIFF and WAVE", start[:])
 	}
 	for {
 		var head [8]byte

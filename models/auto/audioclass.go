@@ -62,7 +62,7 @@ func (m *AudioClassifier) Encode(a *audio.Audio, label int64) (classify.AudioSam
 	return classify.AudioSample{Waveform: w, Label: label}, err
 }
 
-// EncodeFile is [AudioClassifier.Encode] for a WAV file.
+// EncodeFile is [AudioClassifier.Encode] for a WAV or FLAC file.
 func (m *AudioClassifier) EncodeFile(path string, label int64) (classify.AudioSample, error) {
 	return ofSpeech(path, func(a *audio.Audio) (classify.AudioSample, error) { return m.Encode(a, label) })
 }
@@ -77,7 +77,7 @@ func (m *AudioClassifier) Predict(a *audio.Audio) ([]Class, error) {
 	return m.PredictValues(w)
 }
 
-// PredictFile is [AudioClassifier.Predict] for a WAV file.
+// PredictFile is [AudioClassifier.Predict] for a WAV or FLAC file.
 func (m *AudioClassifier) PredictFile(path string) ([]Class, error) { return ofSpeech(path, m.Predict) }
 
 // PredictValues is [AudioClassifier.Predict] with samples.

@@ -145,7 +145,7 @@ func (m *CTCModel) Encode(a *audio.Audio, written string) (s ctc.Sample, err err
 	return s, err
 }
 
-// EncodeFile is [CTCModel.Encode] for a WAV file.
+// EncodeFile is [CTCModel.Encode] for a WAV or FLAC file.
 func (m *CTCModel) EncodeFile(path, written string) (ctc.Sample, error) {
 	return ofSpeech(path, func(a *audio.Audio) (ctc.Sample, error) { return m.Encode(a, written) })
 }
@@ -188,7 +188,7 @@ func (m *CTCModel) Transcribe(a *audio.Audio) (t Transcription, err error) {
 		m.timed(m.CTCTokenizer.Letters(frames))}, nil
 }
 
-// TranscribeFile is [CTCModel.Transcribe] for a WAV file.
+// TranscribeFile is [CTCModel.Transcribe] for a WAV or FLAC file.
 func (m *CTCModel) TranscribeFile(path string) (Transcription, error) {
 	return ofSpeech(path, m.Transcribe)
 }

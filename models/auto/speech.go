@@ -129,7 +129,7 @@ func (m *SpeechToTextModel) Encode(a *audio.Audio, written string) (s seq2seq.Sp
 	return s, err
 }
 
-// EncodeFile is [SpeechToTextModel.Encode] for a WAV file.
+// EncodeFile is [SpeechToTextModel.Encode] for a WAV or FLAC file.
 func (m *SpeechToTextModel) EncodeFile(path, written string) (seq2seq.SpeechSample, error) {
 	return ofSpeech(path, func(a *audio.Audio) (seq2seq.SpeechSample, error) { return m.Encode(a, written) })
 }
@@ -154,7 +154,7 @@ func (m *Model) errNoFeatureExtractor() error {
 		m.dir, audio.ConfigName)
 }
 
-// ofSpeech returns what f makes of a WAV file.
+// ofSpeech returns what f makes of a WAV or FLAC file.
 func ofSpeech[T any](path string, f func(a *audio.Audio) (T, error)) (made T, err error) {
 	a, err := audio.Open(path)
 	if err != nil {
@@ -196,7 +196,7 @@ func (m *SpeechToTextModel) Generate(ctx context.Context, a *audio.Audio, g Gene
 	return all[0], err
 }
 
-// GenerateFile is [SpeechToTextModel.Generate] for a WAV file.
+// GenerateFile is [SpeechToTextModel.Generate] for a WAV or FLAC file.
 func (m *SpeechToTextModel) GenerateFile(ctx context.Context, path string, g Generation) (string, error) {
 	return ofSpeech(path, func(a *audio.Audio) (string, error) { return m.Generate(ctx, a, g) })
 }

@@ -45,7 +45,7 @@ func (m *SpeechToTextModel) Transcribe(ctx context.Context, a *audio.Audio, g Ge
 	return segments, err
 }
 
-// TranscribeFile is [SpeechToTextModel.Transcribe] for a WAV file.
+// TranscribeFile is [SpeechToTextModel.Transcribe] for a WAV or FLAC file.
 func (m *SpeechToTextModel) TranscribeFile(ctx context.Context, path string, g Generation) ([]Segment, error) {
 	return ofSpeech(path, func(a *audio.Audio) ([]Segment, error) { return m.Transcribe(ctx, a, g) })
 }
