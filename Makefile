@@ -107,10 +107,9 @@ fault: setup seed ## inject faults (kills, signals, I/O errors, full disks) into
 test-install: ## test the install script with every missing prerequisite
 	scripts/test_install.sh
 
-lint: $(TOOLS)/bin/ruff ## no large file, gofmt, go vet, golangci-lint, clang-format, shellcheck, ruff format
+lint: $(TOOLS)/bin/ruff ## no large file, gofmt, golangci-lint (with go vet), clang-format, shellcheck, ruff format
 	@large=$$(git ls-files -z | xargs -0 sh -c 'find "$$@" -prune -size +4096k' sh); [ -z "$$large" ] || { echo "larger than 4 MiB, which every user would download; take it out of the repository:" $$large; exit 1; }
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "run gofmt -w on:" $$unformatted; exit 1; }
-	go vet ./...
 	go run $(GOLANGCI) run
 	git ls-files 'cgotorch/*.h' 'cgotorch/*.c' 'cgotorch/src/*.cc' 'cgotorch/src/*.h' | grep -v '/zz_' | xargs -r $(TOOLS)/bin/clang-format --dry-run -Werror
 	$(TOOLS)/bin/shellcheck -x $$(git ls-files '*.sh') .ci/run

@@ -51,7 +51,9 @@ type TaskOptions struct {
 	// MaxLength is the most tokens of a text; longer ones are cut at the end. Zero: 1024, or what the
 	// model takes if that is less; negative: what the model takes.
 	MaxLength int
-	Padding   data.Padding // how wide a batch becomes; on the right only
+	// KeepEnd cuts longer texts at their start instead: truncation_mode="keep_end".
+	KeepEnd bool
+	Padding data.Padding // how wide a batch becomes; on the right only
 	// CountFirstToken: see causallm.TaskOptions.
 	CountFirstToken bool
 }
@@ -64,6 +66,7 @@ type Task struct {
 	model     Model
 	loss      LossType
 	maxLength int
+	keepEnd   bool
 	compact   bool // score only the tokens that are learned; false means all, as TRL does on a CPU
 }
 
@@ -81,7 +84,7 @@ var (
 
 // NewTask makes the task of a model.
 func NewTask(m Model, o TaskOptions) (t *Task, err error) {
-	t = &Task{model: m, loss: cmp.Or(o.LossType, NLL)}
+	t = &Task{model: m, loss: cmp.Or(o.LossType, NLL), keepEnd: o.KeepEnd}
 	if known := []LossType{NLL, DFT}; !slices.Contains(known, t.loss) {
 		return nil, fmt.Errorf("sft: TaskOptions.LossType is %q; want one of %q", t.loss, known)
 	}
@@ -152,16 +155,26 @@ func (t *Task) cut(s Sample) Sample {
 		return s // the next task refuses it
 	}
 	for _, numbers := range []*[]int64{&s.InputIDs, &s.TokenTypeIDs, &s.AttentionMask, &s.Labels} {
-		*numbers = (*numbers)[:min(len(*numbers), t.maxLength)]
+		*numbers = t.kept(*numbers)
 	}
 	return s
+}
+
+// kept is what TaskOptions.MaxLength leaves of the numbers of a text's tokens.
+func (t *Task) kept(numbers []int64) []int64 {
+	switch over := len(numbers) - t.maxLength; {
+	case over <= 0:
+		return numbers
+	case t.keepEnd:
+		return numbers[over:]
+	}
+	return numbers[:t.maxLength]
 }
 
 // Keep leaves out the samples of which TaskOptions.MaxLength leaves no token to learn, as TRL does.
 func (t *Task) Keep(samples []Sample) []Sample {
 	return slices.DeleteFunc(slices.Clone(samples), func(s Sample) bool {
-		labels := s.Labels[:min(len(s.Labels), t.maxLength)]
-		return s.Labels != nil && !slices.ContainsFunc(labels, func(l int64) bool { return l != inputs.IgnoreIndex })
+		return s.Labels != nil && !slices.ContainsFunc(t.kept(s.Labels), func(l int64) bool { return l != inputs.IgnoreIndex })
 	})
 }
 

@@ -103,6 +103,16 @@ func TestLongTextsAreCut(t *testing.T) {
 	})
 }
 
+func TestLongTextsAreCutAtTheirStart(t *testing.T) {
+	task := newTask(t, tiny(t, llama.Experts{}, ""), sft.TaskOptions{MaxLength: 5, KeepEnd: true})
+	b, err := task.Collate(samples)
+	require.NoError(t, err)
+	assert.Equal(t, []int64{8, 9, 10, 11, 1}, b.InputIDs.Row(2))
+	assert.Equal(t, []int64{none, none, none, 11, 1}, b.Labels.Row(2))
+	assert.Equal(t, []int64{2, 3, 4, 5, 1}, b.InputIDs.Row(0))
+	assert.Equal(t, samples, task.Keep(samples), "the answer is at the end")
+}
+
 func TestWhatCannotBeIsRefused(t *testing.T) {
 	m := tiny(t, llama.Experts{}, "")
 	for want, o := range map[string]sft.TaskOptions{
