@@ -49,14 +49,6 @@ func TestSettingsThatAreImpossibleAreRefused(t *testing.T) {
 	})
 }
 
-// tiny returns the first model of the golden file, with its tokenizer and image processor, in
-// evaluation mode.
-func tiny(t *testing.T) (*auto.ZeroShotImageClassifier, *golden.File) {
-	t.Helper()
-	models, file := load(t)
-	return prepared(t, models[0].fresh(t, auto.Options{})), file
-}
-
 // TestSettingsOfOlderFilesCount: large models of OpenAI have the settings twice. What text_config_dict
 // leaves out has its default, whatever text_config says.
 func TestSettingsOfOlderFilesCount(t *testing.T) {
@@ -85,7 +77,7 @@ func TestSettingsOfOlderFilesCount(t *testing.T) {
 
 // TestProcessorsSavedWithATokenizerAreFound: transformers 5 puts both into processor_config.json.
 func TestProcessorsSavedWithATokenizerAreFound(t *testing.T) {
-	m, _ := tiny(t)
+	m, _ := models.Tiny(t)
 	dir := t.TempDir()
 	require.NoError(t, m.Save(dir))
 	file := filepath.Join(dir, "processor_config.json")
@@ -115,13 +107,13 @@ func TestProcessorsSavedWithATokenizerAreFound(t *testing.T) {
 // TestAdaptersAreTrainedAndLoaded: the tokenizer and the image processor come from the adapter's
 // folder, or from that of its model.
 func TestAdaptersAreTrainedAndLoaded(t *testing.T) {
-	m, file := tiny(t)
+	m, file := models.Tiny(t)
 	base, out := t.TempDir(), t.TempDir()
 	require.NoError(t, m.Save(base))
 	require.NoError(t, m.AddLoRA(lora.Config{R: 2}))
 	assert.Contains(t, m.LoRA().Layers(), "text_model.encoder.layers.1.self_attn.v_proj")
 	assert.Contains(t, m.LoRA().Layers(), "vision_model.encoder.layers.0.self_attn.q_proj")
-	rows := samples(file, 12)
+	rows := models.Samples(file, 12)
 	for i := range rows {
 		rows[i].InputIDs = append(rows[i].InputIDs, 639)
 	}
@@ -136,9 +128,9 @@ func TestAdaptersAreTrainedAndLoaded(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(checkpoint, "preprocessor_config.json")))
 	again, err := auto.ZeroShotImageClassification(t.Context(), checkpoint, auto.Options{BaseModel: base})
 	require.NoError(t, err)
-	want, err := m.EmbedTexts(t.Context(), labels)
+	want, err := m.EmbedTexts(t.Context(), modeltest.DualLabels)
 	require.NoError(t, err)
-	got, err := again.EmbedTexts(t.Context(), labels)
+	got, err := again.EmbedTexts(t.Context(), modeltest.DualLabels)
 	require.NoError(t, err)
 	assert.Equal(t, want, got)
 	im := &vision.Image{Width: 12, Height: 12, Channels: 3, Pix: make([]byte, 12*12*3)}
@@ -147,8 +139,8 @@ func TestAdaptersAreTrainedAndLoaded(t *testing.T) {
 }
 
 func TestFusedProjectionsGiveTheSameSimilarities(t *testing.T) {
-	m, file := tiny(t)
-	rows := samples(file, 12)[:4]
+	m, file := models.Tiny(t)
+	rows := models.Samples(file, 12)[:4]
 	for i := range rows {
 		rows[i].InputIDs = append(rows[i].InputIDs, 639)
 	}
@@ -162,16 +154,16 @@ func TestFusedProjectionsGiveTheSameSimilarities(t *testing.T) {
 }
 
 func TestWhatAModelCannotDoIsSaid(t *testing.T) {
-	m, _ := tiny(t)
+	m, _ := models.Tiny(t)
 	nn.SetTraining(m, false)
 	im := &vision.Image{Width: 12, Height: 12, Channels: 3, Pix: make([]byte, 12*12*3)}
 	_, err := m.Predict(im, nil, auto.ZeroShotOptions{})
 	assert.ErrorContains(t, err, "there are no labels")
-	_, err = m.Predict(im, labels, auto.ZeroShotOptions{HypothesisTemplate: "a photo"})
+	_, err = m.Predict(im, modeltest.DualLabels, auto.ZeroShotOptions{HypothesisTemplate: "a photo"})
 	assert.ErrorContains(t, err, `HypothesisTemplate is "a photo"; want a text with {}`)
-	_, err = m.Predict(&vision.Image{}, labels, auto.ZeroShotOptions{})
+	_, err = m.Predict(&vision.Image{}, modeltest.DualLabels, auto.ZeroShotOptions{})
 	assert.ErrorContains(t, err, "the picture is")
-	_, err = m.PredictFile(filepath.Join(t.TempDir(), "none.png"), labels, auto.ZeroShotOptions{})
+	_, err = m.PredictFile(filepath.Join(t.TempDir(), "none.png"), modeltest.DualLabels, auto.ZeroShotOptions{})
 	assert.ErrorIs(t, err, os.ErrNotExist)
 	err = torch.Try(func() { m.Forward(torch.Zeros(1, 2), torch.Tensor{}, torch.Tensor{}) })
 	assert.ErrorContains(t, err, "CLIPModel takes texts and images")
@@ -187,7 +179,7 @@ func TestWhatAModelCannotDoIsSaid(t *testing.T) {
 		Text:   clip.TextConfig{Layers: clip.Layers{HiddenSize: 8, NumLayers: 1, IntermediateSize: 8}, VocabSize: 49408},
 		Vision: clip.VisionConfig{Layers: clip.Layers{HiddenSize: 12, NumLayers: 1, IntermediateSize: 8}}}, nil, nil)
 	require.NoError(t, err)
-	_, err = none.EmbedTexts(t.Context(), labels)
+	_, err = none.EmbedTexts(t.Context(), modeltest.DualLabels)
 	assert.ErrorContains(t, err, "the model has no tokenizer")
 	_, err = none.Encode(im, "a")
 	assert.ErrorContains(t, err, "the model has no image processor")

@@ -90,20 +90,12 @@ func recordedIDs(t *testing.T) (c tokenCases) {
 	return c
 }
 
-// tiny returns the first model of the golden file, with its tokenizer and image processor, in
-// evaluation mode.
-func tiny(t *testing.T) (*auto.ZeroShotImageClassifier, *golden.File) {
-	t.Helper()
-	models, file := load(t)
-	return prepared(t, models[0].fresh(t, auto.Options{})), file
-}
-
 var black = &vision.Image{Width: side, Height: side, Channels: 3, Pix: make([]byte, side*side*3)}
 
 // TestTextsArePaddedAsTransformersDoes compares with padding="max_length", where attention_mask is
 // given or not, and padding in front of texts.
 func TestTextsArePaddedAsTransformersDoes(t *testing.T) {
-	m, _ := tiny(t)
+	m, _ := models.Tiny(t)
 	c := recordedIDs(t)
 	for i, want := range c.Filled {
 		s, err := m.Encode(black, c.Cases[i].Text)
@@ -144,7 +136,7 @@ const gemma = `{"version": "1.0", "added_tokens": [], "pre_tokenizer": {"type": 
 
 // TestTheTokenizerOfSigLIP2LowercasesAndPadsOnTheLeft: the ids are those of transformers.
 func TestTheTokenizerOfSigLIP2LowercasesAndPadsOnTheLeft(t *testing.T) {
-	m, _ := tiny(t)
+	m, _ := models.Tiny(t)
 	dir, again := t.TempDir(), t.TempDir()
 	require.NoError(t, m.Save(dir))
 	require.NoError(t, os.Remove(filepath.Join(dir, "spiece.model")))
@@ -184,8 +176,8 @@ func TestAModelWithoutAHeadOfImagesClassifiesOnly(t *testing.T) {
 }
 
 func TestFusedProjectionsGiveTheSameSimilarities(t *testing.T) {
-	m, file := tiny(t)
-	b, err := m.Task().Collate(samples(file, side)[:4])
+	m, file := models.Tiny(t)
+	b, err := m.Task().Collate(models.Samples(file, side)[:4])
 	require.NoError(t, err)
 	torch.NoGrad(func() {
 		want := m.Task().Predict(engine.ForwardPass{}, b).Logits[0]
@@ -196,7 +188,7 @@ func TestFusedProjectionsGiveTheSameSimilarities(t *testing.T) {
 
 // TestAdaptersAreTrainedAndLoaded over the model in another folder.
 func TestAdaptersAreTrainedAndLoaded(t *testing.T) {
-	m, file := tiny(t)
+	m, file := models.Tiny(t)
 	base, out := t.TempDir(), t.TempDir()
 	require.NoError(t, m.Save(base))
 	assert.FileExists(t, filepath.Join(base, "spiece.model"))
@@ -208,15 +200,15 @@ func TestAdaptersAreTrainedAndLoaded(t *testing.T) {
 	fit, err := trainer.New(step, trainer.Options{OutputDir: out, MaxSteps: 3, Save: trainer.Every(3, trainer.Update),
 		Progress: io.Discard})
 	require.NoError(t, err)
-	_, err = fit.Fit(t.Context(), data.Slice[contrastive.Sample](samples(file, side)), nil)
+	_, err = fit.Fit(t.Context(), data.Slice[contrastive.Sample](models.Samples(file, side)), nil)
 	require.NoError(t, err)
 	again, err := auto.ZeroShotImageClassification(t.Context(), filepath.Join(out, "checkpoint-3"),
 		auto.Options{BaseModel: base})
 	require.NoError(t, err)
 	nn.SetTraining(m, false)
-	want, err := m.EmbedTexts(t.Context(), labels)
+	want, err := m.EmbedTexts(t.Context(), modeltest.DualLabels)
 	require.NoError(t, err)
-	got, err := again.EmbedTexts(t.Context(), labels)
+	got, err := again.EmbedTexts(t.Context(), modeltest.DualLabels)
 	require.NoError(t, err)
 	assert.Equal(t, want, got)
 }
