@@ -286,6 +286,22 @@ func TestAFrozenModelIsEvaluatedAndNotTrained(t *testing.T) {
 	}
 }
 
+func TestALossThatCannotBeTrainedOnSaysWhy(t *testing.T) {
+	testenv.RequireTorch(t)
+	for want, loss := range map[string]func(y torch.Tensor) torch.Tensor{
+		"has no Value; want a scalar":  func(torch.Tensor) torch.Tensor { return torch.Tensor{} },
+		"has the shape [5 2]; want a":  func(y torch.Tensor) torch.Tensor { return y.Square() },
+		"has no gradient: it was comp": func(y torch.Tensor) torch.Tensor { return y.Sum(torch.DefaultDType).Detach() },
+	} {
+		s, err := engine.New(chosenLoss(newNet(), loss), engine.Options{})
+		require.NoError(t, err)
+		fit, err := trainer.New(s, quiet(trainer.Options{MaxSteps: 1, BatchSize: 5}))
+		require.NoError(t, err)
+		_, err = fit.Fit(t.Context(), ring(20), nil)
+		require.ErrorContains(t, err, "the loss of *engine_test.net "+want)
+	}
+}
+
 func TestShapeErrorBecomesAnErrorOfFit(t *testing.T) {
 	s := newStep(t, engine.Options{})
 	wrong := data.Slice[data.Example]{{Features: []float32{1, 2, 3}, Class: 1}, {Features: []float32{1, 2, 3}}}

@@ -157,6 +157,7 @@ func (s *Step[S, B]) loss(p ForwardPass, b B) (loss Loss) {
 
 // backward divides and scales a loss, runs the backward pass and returns the divided loss.
 func (s *Step[S, B]) backward(ctx context.Context, loss Loss, w trainer.Window) torch.Tensor {
+	defer s.explain(loss.Value)
 	value := loss.Value
 	switch {
 	case !loss.whole:
@@ -182,6 +183,28 @@ func (s *Step[S, B]) backward(ctx context.Context, loss Loss, w trainer.Window) 
 	}
 	s.propagate(ctx, scaled)
 	return value.Detach()
+}
+
+// explain replaces the panic of a backward pass if a loss is to blame that cannot be trained on. It
+// looks only then, since each question is a call of the shim.
+func (s *Step[S, B]) explain(loss torch.Tensor) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	const want = "want a scalar that depends on the parameters"
+	switch e, failed := p.(*torch.Error); {
+	case !failed || errors.Is(e, torch.ErrOutOfMemory):
+	case !loss.Defined():
+		p = torch.Errorf("Backward", torch.ErrValue, "the loss of %T has no Value; %s", s.task.Model(), want)
+	case loss.Numel() != 1:
+		p = torch.Errorf("Backward", torch.ErrValue, "the loss of %T has the shape %v; %s: its Mean or Sum", s.task.Model(),
+			loss.Shape(), want)
+	case !loss.NeedsGrad() && !s.frozen:
+		p = torch.Errorf("Backward", torch.ErrValue, "the loss of %T has no gradient: it was computed of detached tensors, "+
+			"within torch.NoGrad, or of numbers that were read from tensors; %s", s.task.Model(), want)
+	}
+	panic(p)
 }
 
 // beginBackward records the settings of a window.
