@@ -218,6 +218,5 @@ func TestWhatIsNoClassifierIsRefused(t *testing.T) {
 	_, err = auto.NewSequenceClassification(llama.Config{}, classify.Head{NumLabels: -1}, nil)
 	require.ErrorContains(t, err, "NumLabels is -1")
 	m := tiny(t, llama.Config{})
-	require.ErrorContains(t, m.SetPaddingFree(true), "cannot leave padding out")
 	require.ErrorContains(t, m.FuseQKVProjections(true), "no fused query, key and value")
 }
