@@ -44,8 +44,8 @@ func Decode(r io.Reader) (*Audio, error) {
 	case bytes.HasPrefix(start, []byte(flacName)):
 		return DecodeFLAC(in)
 	}
-	return nil, fmt.Errorf("audio: the sound begins with %q; want WAV (RIFF) or FLAC (%s). Other formats can be converted, "+
-		"for example by ffmpeg -i FILE -ar 16000 -ac 1 FILE.wav", start, flacName)
+	return nil, fmt.Errorf("audio: the sound begins with %q; want WAV (RIFF) or FLAC (%s). Other formats can be "+
+		"converted, for example by ffmpeg -i FILE -ar 16000 -ac 1 FILE.wav", start, flacName)
 }
 
 // maxRate is far above the rate of any microphone.

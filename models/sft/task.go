@@ -174,7 +174,8 @@ func (t *Task) kept(numbers []int64) []int64 {
 // Keep leaves out the samples of which TaskOptions.MaxLength leaves no token to learn, as TRL does.
 func (t *Task) Keep(samples []Sample) []Sample {
 	return slices.DeleteFunc(slices.Clone(samples), func(s Sample) bool {
-		return s.Labels != nil && !slices.ContainsFunc(t.kept(s.Labels), func(l int64) bool { return l != inputs.IgnoreIndex })
+		learned := func(label int64) bool { return label != inputs.IgnoreIndex }
+		return s.Labels != nil && !slices.ContainsFunc(t.kept(s.Labels), learned)
 	})
 }
 
