@@ -48,6 +48,17 @@ func Decode(r io.Reader) (*Audio, error) {
 		"converted, for example by ffmpeg -i FILE -ar 16000 -ac 1 FILE.wav", start, flacName)
 }
 
+// decoded is what a decoder of a format returns.
+func decoded(format string, a *Audio, err error) (*Audio, error) {
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		err = errors.New("the file ends early")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("audio: %s: %w", format, err)
+	}
+	return a, nil
+}
+
 // maxRate is far above the rate of any microphone.
 const maxRate = 1 << 20
 

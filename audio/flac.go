@@ -17,13 +17,7 @@ const flacName = "fLaC"
 // takes few bytes, so that a small file may be long sound.
 func DecodeFLAC(r io.Reader) (*Audio, error) {
 	a, err := decodeFLAC(r)
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		err = errors.New("the file ends early")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("audio: FLAC: %w", err)
-	}
-	return a, nil
+	return decoded("FLAC", a, err)
 }
 
 func decodeFLAC(r io.Reader) (a *Audio, err error) {

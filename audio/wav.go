@@ -15,13 +15,7 @@ import (
 func DecodeWAV(r io.Reader) (*Audio, error) {
 	d := wav{in: bufio.NewReaderSize(r, 1<<16)}
 	a, err := d.decode()
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		err = errors.New("the file ends early")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("audio: WAV: %w", err)
-	}
-	return a, nil
+	return decoded("WAV", a, err)
 }
 
 // wav reads one file.

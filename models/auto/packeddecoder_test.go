@@ -32,8 +32,8 @@ const decoderSizes = `"vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 
 
 // decoders are models that can skip padding, with parts of their config.json.
 var decoders = map[string]string{
-	"gpt2": `"vocab_size": 40, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 64, "resid_pdrop": 0, "embd_pdrop": 0,
-		"attn_pdrop": 0, "eos_token_id": 1, "bos_token_id": 2, "pad_token_id": 0`,
+	"gpt2": `"vocab_size": 40, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 64, "resid_pdrop": 0,
+		"embd_pdrop": 0, "attn_pdrop": 0, "eos_token_id": 1, "bos_token_id": 2, "pad_token_id": 0`,
 	"llama":   decoderSizes,
 	"mistral": `"sliding_window": 4, ` + decoderSizes,
 	"gemma2":  `"sliding_window": 4, "query_pre_attn_scalar": 9, ` + decoderSizes,

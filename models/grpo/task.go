@@ -177,7 +177,7 @@ func (t *Task) ValidateOptions(o engine.Options) error {
 		return errors.New("grpo: Options.Graphs is set, but Loss generates text, token by token, which cannot be recorded; " +
 			"leave it out")
 	}
-	if m, ok := t.model.(inputs.Model); ok && inputs.PaddingFree(m) {
+	if inputs.PaddingFree(t.model) {
 		return errors.New("grpo: the model is PaddingFree, but completions are padded on both sides, as generation needs " +
 			"it; leave SetPaddingFree out")
 	}

@@ -119,7 +119,7 @@ func (b Batch) Packed(p engine.ForwardPass, m Model) *Packed {
 }
 
 // PaddingFree reports whether a model is a [PackedModel] that is computed without padding now.
-func PaddingFree(m Model) bool {
+func PaddingFree(m any) bool {
 	packer, ok := m.(PackedModel)
 	return ok && packer.PaddingFree()
 }
@@ -243,7 +243,7 @@ func (l Limits) appendPositions(to, ids []int64) []int64 {
 }
 
 // ValidateOptions refuses options that do not work with a model that leaves out padding.
-func ValidateOptions(pkg string, m Model, o engine.Options) error {
+func ValidateOptions(pkg string, m any, o engine.Options) error {
 	switch {
 	case !PaddingFree(m):
 	case o.Graphs.Kinds > 0:

@@ -121,10 +121,8 @@ func Balance(samples []Sample) (desirableWeight float64) {
 // ValidateOptions refuses options that the reference does not work with, or a model without padding
 // ([inputs.ValidateOptions]).
 func (t *Task) ValidateOptions(o engine.Options) error {
-	if m, ok := t.model.(inputs.Model); ok {
-		if err := inputs.ValidateOptions("kto", m, o); err != nil {
-			return err
-		}
+	if err := inputs.ValidateOptions("kto", t.model, o); err != nil {
+		return err
 	}
 	if t.options.Reference.Swaps && o.Sharding != 0 {
 		return errors.New("kto: Options.Sharding is set, and the reference is the adapter as it was before, whose weights " +

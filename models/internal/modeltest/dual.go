@@ -2,8 +2,11 @@ package modeltest
 
 import (
 	"encoding/json"
+	"image"
+	"image/png"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -18,7 +21,6 @@ import (
 	"github.com/gotrainer/gotrainer/models/inputs"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer/engine"
-	"github.com/gotrainer/gotrainer/vision"
 )
 
 // Dual compares models of images and texts with golden files of transformers: testdata/NAME.json and
@@ -179,8 +181,8 @@ var DualLabels = []string{"a cat", "dogs", "a red running shoe in the rain", "2"
 func (r recordedDual) answers(t *testing.T, m *auto.ZeroShotImageClassifier, file *golden.File) {
 	t.Helper()
 	raw := file.Tensor("images.21").Select(0, 0).Permute(1, 2, 0).Contiguous()
-	im := &vision.Image{Width: 21, Height: 21, Channels: 3, Pix: torch.Values[uint8](raw)}
-	classes, err := m.Predict(im, DualLabels, auto.ZeroShotOptions{})
+	path := writePNG(t, 21, torch.Values[uint8](raw))
+	classes, err := m.PredictFile(path, DualLabels, auto.ZeroShotOptions{})
 	require.NoError(t, err)
 	require.Len(t, classes, len(DualLabels))
 	for i, c := range classes {
@@ -198,4 +200,19 @@ func (r recordedDual) answers(t *testing.T, m *auto.ZeroShotImageClassifier, fil
 	for i, row := range got {
 		golden.Close(t, DualLabels[i], torch.From(row, int64(len(row))), want.Select(0, int64(i)), 1e-3, 1e-3)
 	}
+}
+
+// writePNG writes a square of pixels, 3 numbers each, to a file.
+func writePNG(t *testing.T, side int, pixels []uint8) (path string) {
+	t.Helper()
+	im := image.NewNRGBA(image.Rect(0, 0, side, side))
+	for i := range side * side {
+		copy(im.Pix[4*i:], append(pixels[3*i:][:3:3], 255))
+	}
+	path = filepath.Join(t.TempDir(), "image.png")
+	f, err := os.Create(path)
+	require.NoError(t, err)
+	require.NoError(t, png.Encode(f, im))
+	require.NoError(t, f.Close())
+	return path
 }
