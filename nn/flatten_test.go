@@ -7,6 +7,7 @@ import (
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/torch/cuda"
 )
 
 // flattenable returns recurrent layers with every combination of weights.
@@ -42,9 +43,15 @@ func TestFlatteningOnTheCPUChangesNothing(t *testing.T) {
 	}
 }
 
-// On a GPU, values, gradients and outputs stay the same.
+// On a GPU, values, gradients and outputs stay the same. By default cuDNN computes recurrent layers in
+// TF32.
 func TestFlatteningOnAGPUKeepsTheValues(t *testing.T) {
 	testenv.RequireCUDA(t)
+	former := cuda.CuDNNSettings()
+	t.Cleanup(func() { cuda.SetCuDNN(former) })
+	exact := former
+	exact.TF32 = false
+	cuda.SetCuDNN(exact)
 	for name, layer := range flattenable() {
 		x := torch.Randn(3, 2, 5)
 		onCPU, state := layer.Forward(x), map[string]torch.Tensor{}

@@ -21,6 +21,7 @@ ct_code manual_seed(uint64_t seed) {
 ct_code new_generator(int32_t device, uint64_t seed, ct_generator *out) {
   return guard([&] {
     auto d = device_of(device);
+    if (!d.is_cpu()) at::globalContext().defaultGenerator(d); // refuses a GPU that is not there; the next call does not
     auto g = d.is_cpu() ? at::detail::createCPUGenerator()
                         : at::globalContext().getAcceleratorHooksInterface(d.type()).getNewGenerator(d.index());
     {

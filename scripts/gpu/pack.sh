@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Packs everything that run.sh needs on a GPU machine without Go into one archive: scripts/gpu/pack.sh [DEST [DATA]]
 # DEST is a folder, by default .gpu, which git ignores; DATA is the folder of the data sets, as for make bench-compare.
-# Run make setup first, and also make setup CUDA=1 to include the CUDA half of the shim.
+# Run make setup CUDA=1 first, which also builds the CUDA half of the shim (graphs, NCCL). After make setup alone, that is left out.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
-dest=${1:-$root/.gpu} data=${2:-${DATA:-$root/../shared/data}} limit=45
+dest=${1:-$root/.gpu} data=${2:-${DATA:-$root/../shared/data}} limit=60
 mkdir -p "$dest"
 dest=$(cd "$dest" && pwd)
 [ ! -d "$data" ] || data=$(cd "$data" && pwd)
@@ -16,7 +16,11 @@ export CGO_ENABLED=1
 
 # The shim and its companion libraries, which must have been built from these sources.
 abi=$(sed -n 's/^#define CT_ABI "\(.*\)"/\1/p' cgotorch/zz_abi.h)
-out=$(scripts/install_libtorch.sh --paths | sed -n 's/^OUT=//p')
+out=$(scripts/install_libtorch.sh --paths --cuda | sed -n 's/^OUT=//p')
+if [ ! -e "$out/libcgotorch_cuda-$abi.so" ]; then
+  echo "pack.sh: $out has no libcgotorch_cuda-$abi.so, so this goes without graphs and NCCL: make setup CUDA=1 builds it" >&2
+  out=$(scripts/install_libtorch.sh --paths | sed -n 's/^OUT=//p')
+fi
 [ -e "$out/libcgotorch-$abi.so" ] || { echo "pack.sh: $out has no libcgotorch-$abi.so: make setup builds it" >&2 && exit 1; }
 cp "$out"/libcgotorch*-"$abi".so "$work/lib/"
 strip --strip-unneeded "$work"/lib/*.so

@@ -26,7 +26,7 @@ fi
 LIBTORCH=${LIBTORCH:-$("$python" -c 'import os, torch; print(os.path.dirname(torch.__file__))')} || exit 1
 export LIBTORCH GOTRAINER_LIB=$pack/lib GOTRAINER_REQUIRE_TORCH=1 PYTHONUNBUFFERED=1 HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1
 
-failed=0
+failed=0 logs=() asides=()
 step() { # NAME LIMIT COMMAND...: the stage continues if it fails
   local name=$1 limit=$2 begin=$SECONDS rc=0
   shift 2
@@ -34,6 +34,19 @@ step() { # NAME LIMIT COMMAND...: the stage continues if it fails
   timeout "$limit" "$@" >>"$log" 2>&1 || rc=$?
   echo "== $name: $([ $rc = 0 ] && echo ok || echo "exit status $rc"), $((SECONDS - begin)) s" | tee -a "$log"
   [ $rc = 0 ] || failed=1
+}
+# Steps that do not measure time run side by side, each into a log of its own; together waits for them.
+aside() { # COMMAND...: a step, or a function that makes one
+  logs+=("$log.${#logs[@]}")
+  (log=${logs[-1]} && failed=0 && "$@" && exit "$failed") &
+  asides+=($!)
+}
+together() {
+  local pid
+  for pid in "${asides[@]}"; do wait "$pid" || failed=1; done
+  cat "${logs[@]}" >>"$log"
+  rm "${logs[@]}"
+  logs=() asides=()
 }
 probe() { step "gpuprobe $*" 240 "$pack/bin/gpuprobe" -device "$device" ${dry:+-tiny} "$@"; }
 levers() { step "levers $*" 560 env PEERS="$pack/peers" "$python" "$here/levers.py" ${dry:+--dry} "$@"; }
@@ -65,17 +78,20 @@ lever() { # WORKLOAD FLAGS: gotrainer with these flags, some of which do not exi
 }
 stage() {
   case $1 in
-  1) # loading, correct results, the machine's capabilities
+  1) # loading and correct results
     levers env
     step doctor 60 "$pack/bin/gotrainer" doctor
-    probe ops parity threads upload attention broken determinism
-    tests amp -test.run 'GPU|CUDA|Float16'
-    levers sync roofs sdpa ctc
+    for p in "ops parity" resume fp16 threads determinism broken; do
+      # shellcheck disable=SC2086
+      aside probe $p
+    done
+    aside step conformance 200 "$pack/bin/conformance" -device "$device" "$pack/cases"
+    for p in torch torch/cuda amp optim nn trainer/engine models/bert models/crnn; do aside tests "$p"; done
+    together
     ;;
-  2) # reliability: resuming, fp16, waiting, memory, and the tests with the CUDA libraries loaded
-    probe resume fp16 waits oom growth
-    step conformance 200 "$pack/bin/conformance" -device "$device" "$pack/cases"
-    for p in torch torch/cuda amp optim nn trainer/engine models/bert models/crnn; do tests "$p"; done
+  2) # what takes the whole machine: waiting, memory, copies, and what the GPU can do at best
+    probe waits oom growth upload attention
+    levers roofs ctc sync sdpa
     ;;
   3) compare "$([ "$device" = cpu ] && echo bert_base,bert_small || echo bert_base,bert_base_b128,bert_small)" raw_tuned,hf,hf_tuned bert_small ;;
   4) compare mlp,mlp_tiny,crnn,crnn_bf16 raw,raw_tuned,hf mlp_tiny,crnn ;;

@@ -11,12 +11,12 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// predictions are the outputs and labels of a whole evaluation set.
+// predictions are the outputs and labels of a whole evaluation set, on the CPU.
 type predictions struct{ logits, labels []torch.Tensor }
 
 func (p *predictions) add(logits, labels torch.Tensor) {
-	p.logits = append(p.logits, logits.ToDType(torch.Float32).Clone().Keep())
-	p.labels = append(p.labels, labels.ToDType(torch.Float64).Clone().Keep())
+	p.logits = append(p.logits, logits.CPU().ToDType(torch.Float32).Clone().Keep())
+	p.labels = append(p.labels, labels.CPU().ToDType(torch.Float64).Clone().Keep())
 }
 
 // compute returns the metrics that a case names. Predicted classes are the argmax over the last
