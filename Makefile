@@ -2,7 +2,6 @@
 SHELL   := bash
 .SHELLFLAGS := -eu -o pipefail -c
 PYTHON  ?= python3
-RACE    ?= -race
 COUNT   ?= 6
 # For bench-compare: the folder of the data sets (listed in internal/bench), runs of each program, rows, numbers of threads.
 DATA    ?= ../shared/data
@@ -31,17 +30,17 @@ TOOLS        := .build/tools
 # go test with a line for each package, then the failures. $(1).json is for the totals at the end of make check.
 gotest = $(TOOLS)/bin/gotestsum --format pkgname --hide-summary skipped --jsonfile .build/count/$(1).json -- -shuffle=$(SEED)
 # The targets of make check, in order.
-CHECKS  := lint gen pure test graphs test-portable test-install asan cgocheck fault example example-bert
+CHECKS  := lint gen pure test race graphs test-portable test-install asan fault example example-bert
 
 # The Go build needs no flags, because libtorch is loaded at run time. Flags left over from another project would only do harm.
 unexport CGO_CFLAGS CGO_CPPFLAGS CGO_CXXFLAGS CGO_LDFLAGS
 
 .DEFAULT_GOAL := help
-.PHONY: help setup example example-bert test fault test-portable test-arm64 pure lint gen golden golden-check conformance-live bench bench-compare opcost check count seed test-install asan cgocheck clean graphs
+.PHONY: help setup example example-bert test fault test-portable test-arm64 pure lint gen golden golden-check conformance-live bench bench-compare opcost check count seed test-install asan race clean graphs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo "  Variables: CUDA=1 (CUDA build of libtorch), PLATFORM=linux-aarch64 (setup for machines of that kind), QUICK=1 (a minute of training), LONG=1 (of make fault), RACE= (no race detector), SEED=number (of property tests and the order of tests)"
+	@echo "  Variables: CUDA=1 (CUDA build of libtorch), PLATFORM=linux-aarch64 (setup for machines of that kind), QUICK=1 (a minute of training), LONG=1 (of make fault), SEED=number (of property tests and the order of tests)"
 	@echo "  LIBTORCH=/path and GOTRAINER_HOME=/path: scripts/install_libtorch.sh --help"
 
 INSTALL = $(if $(CUDA),--cuda) $(if $(PLATFORM),--platform=$(PLATFORM))
@@ -56,13 +55,19 @@ example: setup ## train the license-plate reader, examples/crnn_plates (QUICK=1:
 example-bert: setup ## train BERT to find spam among text messages, examples/bert_classification (QUICK=1: half the epochs)
 	go run ./examples/bert_classification $(if $(QUICK),-quick)
 
-test: setup seed $(TOOLS)/bin/gotestsum ## all tests that this machine can run, shuffled, under the race detector; none may skip because libtorch is missing
-	GOTRAINER_REQUIRE_TORCH=1 $(call gotest,test) $(RACE) -timeout 25m ./...
-	$(call gotest,text) ./text # without -race: its sweeps then cover every block instead of one in eight
-	GOMP_SPINCOUNT=300000 $(call gotest,interruptions) -count 1 -run TestTheThreadsOfAnMLPAreNotInterrupted ./internal/bench # alone: other tests would interrupt it, and its threads must keep spinning
+# go vet is left to make lint, which runs it with more analyzers.
+test: setup seed $(TOOLS)/bin/gotestsum ## all tests that this machine can run, shuffled; none may skip because libtorch is missing
+	GOTRAINER_REQUIRE_TORCH=1 $(call gotest,test) -vet off -timeout 25m ./...
+	GOMP_SPINCOUNT=300000 $(call gotest,interruptions) -vet off -count 1 -run TestTheThreadsOfAnMLPAreNotInterrupted ./internal/bench # alone: other tests would interrupt it, and its threads must keep spinning
 
-test-portable: setup ## the golden tests on the code paths of other CPUs, with a table of equal, close and failed cases (QUICK=1: whole CPUs only)
-	go run ./internal/portable $(if $(QUICK),-rows 'AVX-512|^a CPU|^this CPU')
+# The packages that start goroutines, share memory between them, or call C.
+CONCURRENT := ./accelerate ./cgotorch ./checkpoint ./data/... ./dist/... ./hub ./models/crnn ./models/platereader \
+	./nn/... ./optim/lr ./run ./text ./torch/... ./trainer/... ./vision
+race: setup seed $(TOOLS)/bin/gotestsum ## the shorter tests of packages with goroutines or C under the race detector, with every write of a Go pointer checked against cgo's rules
+	GOEXPERIMENT=cgocheck2 GOTRAINER_REQUIRE_TORCH=1 $(call gotest,race) -race -short -vet off -timeout 25m $(CONCURRENT)
+
+test-portable: setup ## the golden tests on the code paths of other CPUs, with a table of equal, close and failed cases (QUICK=1: two whole CPUs only)
+	go run ./internal/portable $(if $(QUICK),-rows '^a CPU|^this CPU')
 
 # Emulates a CPU without SVE: with SVE some libraries under libtorch use instructions that qemu 7.2 lacks.
 ARM64 := GOTRAINER_HOME=$(CURDIR)/.build/arm64 CC=aarch64-linux-gnu-gcc
@@ -83,9 +88,9 @@ graphs: setup seed $(TOOLS)/bin/gotestsum ## compile libcgotorch_cuda with CUDA'
 	GOTRAINER_TEST_GRAPHS=$(CURDIR)/$$library $(call gotest,graphs) -count 1 -run TestTheLibraryOfGraphsOpens -exec "env LD_PRELOAD=$(CURDIR)/.build/cuda/stub.so" ./cgotorch
 
 # The packages whose tests do not depend on cgotorch, computed so that none is forgotten.
-pure: seed $(TOOLS)/bin/gotestsum ## the pure-Go packages' tests: no libtorch, no C compiler
+pure: seed $(TOOLS)/bin/gotestsum ## the pure-Go packages' tests: no libtorch, no C compiler (QUICK=1: only that they build)
 	@packages=$$(CGO_ENABLED=1 go list -test -f '{{.ImportPath}} {{.Deps}}' ./... | grep -v '/cgotorch[] ]' | sed -n 's/\.test .*//p'); \
-	CGO_ENABLED=0 $(call gotest,pure) $$packages
+	CGO_ENABLED=0 $(call gotest,pure) $(if $(QUICK),-run '^$$') -vet off $$packages
 
 seed:
 	@mkdir -p .build/count
@@ -97,9 +102,6 @@ asan: setup seed $(TOOLS)/bin/gotestsum ## the tests of packages that hold tenso
 	LIBTORCH=$$(sed -n 's|^LIB=\(.*\)/lib$$|\1|p' <<< "$$paths") GOTRAINER_LIB=$(CURDIR)/.build/asan GOTRAINER_REQUIRE_TORCH=1 ASAN_OPTIONS=$(ASAN_OPTIONS) \
 	$(call gotest,asan) -asan $(if $(QUICK),-short) -count 1 -timeout 25m -skip '$(ASAN_SKIP)' \
 		-exec "env LD_PRELOAD=$$($(CC) -print-file-name=libasan.so):$$($(CXX) -print-file-name=libstdc++.so.6)" ./torch ./cgotorch ./nn/... ./optim ./amp
-
-cgocheck: setup seed $(TOOLS)/bin/gotestsum ## the tests of the packages that call C, with every write of a Go pointer checked against cgo's rules
-	GOEXPERIMENT=cgocheck2 GOTRAINER_REQUIRE_TORCH=1 $(call gotest,cgocheck) -short -count 1 -timeout 25m ./cgotorch ./torch ./trainer/engine
 
 fault: setup seed ## inject faults (kills, signals, I/O errors, full disks) into real runs and compare the results bitwise (LONG=1: for hours)
 	go run ./internal/fault -seed $(SEED) $(if $(LONG),-long)

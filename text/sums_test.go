@@ -261,6 +261,9 @@ func TestWordPieceEncodesWholeDataSetsAsTheReference(t *testing.T) {
 			}
 			compare(t, "random", randomTexts(20000, 1), 1000, want["random"], of)
 			compare(t, "code points", codePoints(), 0x800, want["points"], of)
+			if testing.Short() {
+				return // the data sets take 20 seconds, and a minute under the race detector
+			}
 			for set, files := range sharedSets {
 				compare(t, set, sharedLines(t, files...), 5000, want[set], of)
 			}
