@@ -34,11 +34,12 @@ step() { # NAME LIMIT COMMAND...: the stage continues if it fails
   timeout "$limit" "$@" >>"$log" 2>&1 || rc=$?
   echo "== $name: $([ $rc = 0 ] && echo ok || echo "exit status $rc"), $((SECONDS - begin)) s" | tee -a "$log"
   [ $rc = 0 ] || failed=1
+  return $rc
 }
 # Steps that do not measure time run side by side, each into a log of its own; together waits for them.
 aside() { # COMMAND...: a step, or a function that makes one
   logs+=("$log.${#logs[@]}")
-  (log=${logs[-1]} && failed=0 && "$@" && exit "$failed") &
+  log=${logs[-1]} "$@" &
   asides+=($!)
 }
 together() {
@@ -52,6 +53,7 @@ probe() { step "gpuprobe $*" 240 "$pack/bin/gpuprobe" -device "$device" ${dry:+-
 levers() { step "levers $*" 560 env PEERS="$pack/peers" "$python" "$here/levers.py" ${dry:+--dry} "$@"; }
 # Tests that need the sources of a checkout, or that create installations.
 checkout='EveryTensorArgumentIsKeptAlive|LoaderSaysWhatIsMissing|WithoutADriverTheCUDALibraries|EveryOperatorOfTheTable|TheTableOfNamesIsTrue'
+# shellcheck disable=SC2329 # called by aside
 tests() { # PACKAGE [FLAGS]: a package's tests, in the folder with its files
   local p=$1
   shift
