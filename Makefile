@@ -55,9 +55,11 @@ example: setup ## train the license-plate reader, examples/crnn_plates (QUICK=1:
 example-bert: setup ## train BERT to find spam among text messages, examples/bert_classification (QUICK=1: half the epochs)
 	go run ./examples/bert_classification $(if $(QUICK),-quick)
 
+# Where make test counts its golden cases, for make test-portable.
+GOLDEN_COUNT := $(CURDIR)/.build/count/golden
 # go vet is left to make lint, which runs it with more analyzers.
 test: setup seed $(TOOLS)/bin/gotestsum ## all tests that this machine can run, shuffled; none may skip because libtorch is missing
-	GOTRAINER_REQUIRE_TORCH=1 $(call gotest,test) -vet off -timeout 25m ./...
+	GOTRAINER_REQUIRE_TORCH=1 GOTRAINER_GOLDEN_COUNT=$(GOLDEN_COUNT) $(call gotest,test) -vet off -timeout 25m ./...
 	GOMP_SPINCOUNT=300000 $(call gotest,interruptions) -vet off -count 1 -run TestTheThreadsOfAnMLPAreNotInterrupted ./internal/bench # alone: other tests would interrupt it, and its threads must keep spinning
 
 # The packages that start goroutines, share memory between them, or call C.
@@ -66,8 +68,8 @@ CONCURRENT := ./accelerate ./cgotorch ./checkpoint ./data/... ./dist/... ./hub .
 race: setup seed $(TOOLS)/bin/gotestsum ## the shorter tests of packages with goroutines or C under the race detector, with every write of a Go pointer checked against cgo's rules
 	GOEXPERIMENT=cgocheck2 GOTRAINER_REQUIRE_TORCH=1 $(call gotest,race) -race -short -vet off -timeout 25m $(CONCURRENT)
 
-test-portable: setup ## the golden tests on the code paths of other CPUs, with a table of equal, close and failed cases (QUICK=1: two whole CPUs only)
-	go run ./internal/portable $(if $(QUICK),-rows '^a CPU|^this CPU')
+test-portable: setup ## the golden tests on the code paths of other CPUs, with a table of equal, close and failed cases (QUICK=1, after make test: as two other CPUs)
+	go run ./internal/portable $(if $(QUICK),-rows '^a CPU|^this CPU' -counted $(GOLDEN_COUNT))
 
 # Emulates a CPU without SVE: with SVE some libraries under libtorch use instructions that qemu 7.2 lacks.
 ARM64 := GOTRAINER_HOME=$(CURDIR)/.build/arm64 CC=aarch64-linux-gnu-gcc

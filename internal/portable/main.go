@@ -2,8 +2,9 @@
 // libtorch, MKL and oneDNN would take on other CPUs, and that this one takes if told to. Rows for
 // whole machines also run the other tests of the same packages.
 //
-//	go run ./internal/portable              # make test-portable
-//	go run ./internal/portable -rows MKL    # the rows whose names match, after the first
+//	go run ./internal/portable                                  # make test-portable
+//	go run ./internal/portable -rows MKL                        # the rows whose names match, after the first
+//	go run ./internal/portable -counted FILE -rows '^this CPU'  # after make test, which counts the cases
 //
 // For each row it prints the number of cases, and how many of them are bitwise equal to PyTorch's
 // numbers, within a tolerance, or failed. The exit status is 1 if any failed.
@@ -12,6 +13,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -23,24 +25,28 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/gotrainer/gotrainer/internal/goldencount"
 )
 
 func main() {
 	only := flag.String("rows", "", "run only the rows whose names match this regular expression, and the first "+
 		"where one of them needs it")
+	counted := flag.String("counted", "", "run only the tests that counted cases in this file, which "+
+		goldencount.File+" named when all tests ran; the first row is then not needed to find them")
 	jobs := flag.Int("jobs", runtime.NumCPU(), "how many rows run at the same time")
 	logs := flag.String("logs", filepath.Join(".build", "portable"), "folder of the tests' output, which is emptied "+
 		"first")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *only, *logs, max(1, *jobs)); err != nil {
+	if err := run(ctx, *only, *counted, *logs, max(1, *jobs)); err != nil {
 		fmt.Fprintln(os.Stderr, "portable:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, only, logs string, jobs int) error {
+func run(ctx context.Context, only, counted, logs string, jobs int) error {
 	match, err := regexp.Compile(only)
 	if err != nil {
 		return fmt.Errorf("-rows: %w", err)
@@ -59,7 +65,12 @@ func run(ctx context.Context, only, logs string, jobs int) error {
 	}
 	fmt.Printf("%d packages with golden tests, built in %.0f s\n", len(suites), time.Since(started).Seconds())
 
-	chosen := choose(match)
+	if counted != "" {
+		if err := narrow(suites, counted); err != nil {
+			return err
+		}
+	}
+	chosen := choose(match, counted == "")
 	results := make([]result, len(rows))
 	known := make(chan struct{}) // closed when the first row has determined which tests compare
 	slots := make(chan struct{}, jobs)
@@ -70,7 +81,7 @@ func run(ctx context.Context, only, logs string, jobs int) error {
 		}
 		all.Go(func() {
 			tested := suites
-			if !r.machine {
+			if !r.machine && counted == "" {
 				<-known
 				tested = results[0].golden
 			}
@@ -114,13 +125,29 @@ func run(ctx context.Context, only, logs string, jobs int) error {
 	return nil
 }
 
-// choose reports for each row whether it runs: those whose names match, and the first row if one of
-// them needs it.
-func choose(match *regexp.Regexp) []bool {
+// narrow limits the suites to the tests that counted cases in a file. It does not say which package a
+// test belongs to, so a test of the same name in another package runs too.
+func narrow(suites []suite, counted string) error {
+	records, err := read(counted)
+	if err == nil && len(records) == 0 {
+		err = errors.New("it counts no case; run make test first")
+	}
+	if err != nil {
+		return fmt.Errorf("-counted %s: %w", counted, err)
+	}
+	for i := range suites {
+		suites[i].tests = testsOf(records)
+	}
+	return nil
+}
+
+// choose reports for each row whether it runs: those whose names match, and the first row if it has to
+// find the tests of one of them.
+func choose(match *regexp.Regexp, find bool) []bool {
 	chosen := make([]bool, len(rows))
 	for i, r := range rows {
 		chosen[i] = match.MatchString(r.name)
-		chosen[0] = chosen[0] || chosen[i] && !r.machine
+		chosen[0] = chosen[0] || find && chosen[i] && !r.machine
 	}
 	return chosen
 }
@@ -174,10 +201,10 @@ func find(list string) []suite {
 
 func output(ctx context.Context, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
-	var out, errors bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errors
+	var out, problems bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &problems
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args[:2], " "), err, errors.String())
+		return "", fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args[:2], " "), err, problems.String())
 	}
 	return out.String(), nil
 }

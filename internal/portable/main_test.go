@@ -60,11 +60,27 @@ exit 1
 }
 
 func TestRowsOfAPathNeedTheFirst(t *testing.T) {
-	first := func(rows string) bool { return choose(regexp.MustCompile(rows))[0] }
+	first := func(rows string) bool { return choose(regexp.MustCompile(rows), true)[0] }
 	assert.True(t, first("MKL"))
 	assert.True(t, first(""))
 	assert.False(t, first("without AVX2"))
 	assert.Equal(t, recorded, rows[0])
+	assert.False(t, choose(regexp.MustCompile("MKL"), false)[0], "where the tests are known")
+}
+
+func TestOnlyTestsThatCountedCasesRun(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "golden")
+	suites := []suite{{name: "nn"}, {name: "optim"}}
+	require.ErrorContains(t, narrow(suites, file), "it counts no case; run make test first")
+	require.NoError(t, os.WriteFile(file, []byte(`{"Family":"f","Name":"x","Test":"TestB","Compared":1,"Equal":1}
+{"Family":"f","Name":"y","Test":"TestA","Compared":1,"Equal":1}
+{"Family":"f","Name":"z","Test":"TestB","Compared":1,"Equal":1}
+`), 0o600))
+	require.NoError(t, narrow(suites, file))
+	assert.Equal(t, []suite{{name: "nn", tests: []string{"TestA$", "TestB$"}},
+		{name: "optim", tests: []string{"TestA$", "TestB$"}}}, suites)
+	require.NoError(t, os.WriteFile(file, []byte("{"), 0o600))
+	require.ErrorContains(t, narrow(suites, file), file)
 }
 
 func TestASuiteThatDiesWithoutAWordHasFailed(t *testing.T) {
