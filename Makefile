@@ -59,6 +59,7 @@ example-bert: setup ## train BERT to find spam among text messages, examples/ber
 GOLDEN_COUNT := $(CURDIR)/.build/count/golden
 # go vet is left to make lint, which runs it with more analyzers.
 test: setup seed $(TOOLS)/bin/gotestsum ## all tests that this machine can run, shuffled; none may skip because libtorch is missing
+	@rm -f $(GOLDEN_COUNT)
 	GOTRAINER_REQUIRE_TORCH=1 GOTRAINER_GOLDEN_COUNT=$(GOLDEN_COUNT) $(call gotest,test) -vet off -timeout 25m ./...
 	GOMP_SPINCOUNT=300000 $(call gotest,interruptions) -vet off -count 1 -run TestTheThreadsOfAnMLPAreNotInterrupted ./internal/bench # alone: other tests would interrupt it, and its threads must keep spinning
 
