@@ -14,7 +14,7 @@ import (
 
 // About describes the model, its size, precision and device, and says what the task and the
 // optimizer support.
-func (s *Step[S, B]) About() trainer.About {
+func (s *core) About() trainer.About {
 	return trainer.About{
 		Text:           s.text(),
 		LearningRate:   s.options.Optimizer.LearningRate(),
@@ -25,7 +25,7 @@ func (s *Step[S, B]) About() trainer.About {
 		Saves:          true,
 		Clips:          true,
 		SetsMomentum:   is[optim.MomentumSetter](s.optimizer),
-		CountsTokens:   is[TokenCounter[B]](s.task),
+		CountsTokens:   s.task.isTokenCounter,
 		FiltersLoss:    true,
 		KeepsMode:      true,
 		KnowsMemory:    true,
@@ -33,13 +33,13 @@ func (s *Step[S, B]) About() trainer.About {
 		JoinsGroup:     true,
 		Sharded:        s.options.Sharding != 0,
 		SavesLater:     true,
-		Recycles:       is[Recycler[B]](s.task),
+		Recycles:       s.task.isRecycler,
 		DrawsOrder:     s.order.drawn,
 	}
 }
 
 // outcomeSettings returns what decides the outcome of a run besides the trainer's options.
-func (s *Step[S, B]) outcomeSettings() map[string]string {
+func (s *core) outcomeSettings() map[string]string {
 	m := map[string]string{
 		"Precision": s.options.Precision.String(), "MaxGradNorm": fmt.Sprint(s.options.MaxGradNorm),
 		"MaxGradValue": fmt.Sprint(s.options.MaxGradValue), "Device": s.options.Device.String(),
@@ -75,7 +75,7 @@ func groupsText(groups []optim.Group) string {
 
 // reproducible returns the number of threads with which the process computes the same bits on every
 // CPU; 0: it does not. Nothing is promised for GPUs.
-func (s *Step[S, B]) reproducible() int {
+func (s *core) reproducible() int {
 	build, err := torch.BuildInfo()
 	if err != nil || s.options.Device != torch.CPU {
 		return 0
@@ -84,12 +84,12 @@ func (s *Step[S, B]) reproducible() int {
 }
 
 // fused reports whether the optimizer's kernel itself leaves out an update that loss scaling skips.
-func (s *Step[S, B]) fused() bool {
+func (s *core) fused() bool {
 	o, ok := s.optimizer.(amp.UnlessStepper)
 	return ok && o.StepSupportsAMPScaling()
 }
 
-func (s *Step[S, B]) text() string {
+func (s *core) text() string {
 	trained := ""
 	if s.trained != s.elements {
 		trained = ", " + short(s.trained) + " trained"

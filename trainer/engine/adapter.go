@@ -20,7 +20,7 @@ type Adapted interface {
 }
 
 // adapter returns what is saved of an adapted model; ok is false for other models.
-func (s *Step[S, B]) adapter() (f tensorFile, ok bool) {
+func (s *core) adapter() (f tensorFile, ok bool) {
 	a, ok := s.task.Model().(Adapted)
 	if !ok {
 		return f, false
@@ -30,7 +30,7 @@ func (s *Step[S, B]) adapter() (f tensorFile, ok bool) {
 }
 
 // weights returns what is saved of the model.
-func (s *Step[S, B]) weights() (tensorFile, error) {
+func (s *core) weights() (tensorFile, error) {
 	if f, ok := s.adapter(); ok {
 		return f, nil
 	}
@@ -39,7 +39,7 @@ func (s *Step[S, B]) weights() (tensorFile, error) {
 }
 
 // weightsName returns the name of the file that weights is saved to.
-func (s *Step[S, B]) weightsName() string {
+func (s *core) weightsName() string {
 	if f, ok := s.adapter(); ok {
 		return f.name
 	}
@@ -47,7 +47,7 @@ func (s *Step[S, B]) weightsName() string {
 }
 
 // readWeights loads a file with what weights returns.
-func (s *Step[S, B]) readWeights(path string) error {
+func (s *core) readWeights(path string) error {
 	if f, ok := s.adapter(); ok {
 		_, err := nn.LoadTensors(path, f.tensors, nn.LoadOptions{})
 		return err
@@ -58,7 +58,7 @@ func (s *Step[S, B]) readWeights(path string) error {
 
 // weightsFile returns the path of the weights in a folder; a path that is no folder is returned as
 // it is.
-func (s *Step[S, B]) weightsFile(path string) string {
+func (s *core) weightsFile(path string) string {
 	info, err := os.Stat(path)
 	if err != nil || !info.IsDir() {
 		return path

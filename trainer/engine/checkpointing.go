@@ -23,7 +23,7 @@ type LayerDropper interface {
 
 // validateLayerdrop refuses options under which processes would wait for gradients of layers that
 // others have left out.
-func (s *Step[S, B]) validateLayerdrop(world int) error {
+func (s *core) validateLayerdrop(world int) error {
 	if world == 1 || s.distributed().FindUnusedParameters && !s.options.GradientCheckpointing {
 		return nil
 	}

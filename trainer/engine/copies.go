@@ -111,7 +111,7 @@ func (c *copies) free() {
 
 // EmptyCache returns the memory that libtorch caches to the device, and the memory used for copies
 // of asynchronous saves to the system. No save may be running.
-func (s *Step[S, B]) EmptyCache() error {
+func (s *core) EmptyCache() error {
 	s.copies.free()
 	return torch.Try(torch.EmptyCache)
 }

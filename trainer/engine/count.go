@@ -7,25 +7,20 @@ import (
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
-// Count returns the numbers of labelled items ([ItemCounter]) and input tokens ([TokenCounter]) of
-// a batch, as the task counts them; with [Options].NonPaddingTokens, the tokens exclude padding.
-// The floating-point operations of the forward and the backward pass are estimated as 6 per token
-// and per parameter, not counting the weights of embeddings, as in floating_point_ops of
-// transformers. What the task does not count is 0.
-func (s *Step[S, B]) Count(b B) (n trainer.Counts) {
+// count is [Step.Count].
+func (s *core) count(b any) (n trainer.Counts) {
 	n.Items = s.items(b)
 	n.Labels = n.Items
-	if c, ok := s.task.(LabelCounter[B]); ok {
-		n.Labels = c.CountLabels(b)
+	if s.task.isLabelCounter {
+		n.Labels = s.task.CountLabels(b)
 	}
-	c, ok := s.task.(TokenCounter[B])
-	if !ok {
+	if !s.task.isTokenCounter {
 		return n
 	}
 	if s.dense == 0 {
 		s.dense = denseParams(s.task.Model())
 	}
-	all, nonPadding := c.CountTokens(b)
+	all, nonPadding := s.task.CountTokens(b)
 	n.Tokens, n.Flops = all, float64(6*all*s.dense)
 	if s.options.NonPaddingTokens {
 		n.Tokens = nonPadding
@@ -33,9 +28,9 @@ func (s *Step[S, B]) Count(b B) (n trainer.Counts) {
 	return n
 }
 
-func (s *Step[S, B]) items(b B) int64 {
-	if c, ok := s.task.(ItemCounter[B]); ok {
-		return c.CountItems(b)
+func (s *core) items(b any) int64 {
+	if s.task.isItemCounter {
+		return s.task.CountItems(b)
 	}
 	return 0
 }

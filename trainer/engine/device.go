@@ -18,7 +18,7 @@ var (
 
 // warnOfIdleGPU warns, once per process, if a model is trained on the CPU although libtorch can use
 // a GPU of this machine. Python's Trainer would use it.
-func (s *Step[S, B]) warnOfIdleGPU() {
+func (s *core) warnOfIdleGPU() {
 	if n := gpus(); n > 0 && !s.options.Device.IsCUDA() {
 		idleGPU.Do(func() {
 			s.warn("the model is trained on the CPU, and libtorch sees %d GPUs; to use one, set Options.Device to "+

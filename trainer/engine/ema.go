@@ -51,7 +51,7 @@ type average struct {
 	shown   bool          // the model holds the averages instead of its weights
 }
 
-func (s *Step[S, B]) buildAverage(model any) error {
+func (s *core) buildAverage(model any) error {
 	s.ema = nil
 	if s.options.EMA.Decay == 0 {
 		return nil
@@ -78,7 +78,7 @@ func (s *Step[S, B]) buildAverage(model any) error {
 
 // Average returns the averages kept by Options.EMA, by the names of the model's parameters; nil
 // without it. The next update changes the tensors.
-func (s *Step[S, B]) Average() []torch.Named {
+func (s *core) Average() []torch.Named {
 	if s.ema == nil {
 		return nil
 	}
@@ -149,7 +149,7 @@ func (a *average) begin(updates int) error {
 // loadWeights loads the weights of a saved step. If the average was saved as the model, trained
 // asks for the trained weights instead. The average continues with that of the checkpoint; without
 // one, it starts over from the weights.
-func (s *Step[S, B]) loadWeights(dir string, trained bool) error {
+func (s *core) loadWeights(dir string, trained bool) error {
 	own, averages := filepath.Join(dir, s.weightsName()), filepath.Join(dir, averagesName)
 	second := averages
 	if path := filepath.Join(dir, trainedName); trained && isThere(path) {

@@ -30,13 +30,8 @@ type ObservationSharer interface {
 
 // SharesEval reports whether everything that an evaluation gathers can be combined. What an
 // [Observer] or [Evaluator] gathers can be combined only if it is an [ObservationSharer].
-func (s *Step[S, B]) SharesEval(e trainer.Evaluation) bool {
-	return is[ObservationSharer](s.task) || !is[Observer[B]](s.task) && (e.Predict || !is[Evaluator[B]](s.task))
-}
-
-// EvalRound adds the batches of all processes in one round to the running evaluation.
-func (s *Step[S, B]) EvalRound(ctx context.Context, r trainer.EvalRound[B]) error {
-	return scoped(func() error { return s.evalRound(ctx, r) })
+func (s *core) SharesEval(e trainer.Evaluation) bool {
+	return is[ObservationSharer](s.task.given) || !s.task.isObserver && (e.Predict || !s.task.isEvaluator)
 }
 
 // roundResult is what one process has computed in a round.
@@ -47,7 +42,12 @@ type roundResult struct {
 	planned  int // samples of the batch, including bad ones that were left out
 }
 
-func (s *Step[S, B]) evalRound(ctx context.Context, r trainer.EvalRound[B]) error {
+// evalRound is [Step.EvalRound].
+func (s *core) evalRound(ctx context.Context, r trainer.EvalRound[any]) error {
+	return scoped(func() error { return s.addRound(ctx, r) })
+}
+
+func (s *core) addRound(ctx context.Context, r trainer.EvalRound[any]) error {
 	s.eval.batches++
 	if err := s.summon(); err != nil {
 		return err
@@ -80,14 +80,14 @@ func (s *Step[S, B]) evalRound(ctx context.Context, r trainer.EvalRound[B]) erro
 
 // itemsOfRound returns the labelled items of this process's batch or, if the batches of a round are
 // weighted together, of all processes' batches.
-func (s *Step[S, B]) itemsOfRound(ctx context.Context, r trainer.EvalRound[B]) (items int64, err error) {
+func (s *core) itemsOfRound(ctx context.Context, r trainer.EvalRound[any]) (items int64, err error) {
 	failed := try(func() error {
 		if r.Rows > 0 {
 			items = s.items(r.Batch)
 		}
 		return nil
 	})
-	if !is[ItemCounter[B]](s.task) || !s.eval.Even {
+	if !s.task.isItemCounter || !s.eval.Even {
 		return items, failed
 	}
 	all, _, err := s.exchange(ctx, message{Items: items}, nil, nil, failed)
@@ -101,7 +101,7 @@ func (s *Step[S, B]) itemsOfRound(ctx context.Context, r trainer.EvalRound[B]) (
 	return items, nil
 }
 
-func (s *Step[S, B]) evalOwn(r trainer.EvalRound[B], items int64) (f roundResult, err error) {
+func (s *core) evalOwn(r trainer.EvalRound[any], items int64) (f roundResult, err error) {
 	s.mode(false, false)
 	f.planned = r.Rows
 	f.loss, f.outputs = s.evalForward(r.Batch, items)
@@ -120,13 +120,13 @@ func (s *Step[S, B]) evalOwn(r trainer.EvalRound[B], items int64) (f roundResult
 	if !s.keepsOutputs() {
 		f.outputs = Outputs{}
 	}
-	if o, ok := s.task.(ObservationSharer); ok {
+	if o, ok := s.task.given.(ObservationSharer); ok {
 		rows := f.loss.Rows
 		if s.eval.Even {
 			rows = min(max(0, r.Round-s.group.Rank()*r.Rows), rows)
 		}
 		if f.observed, err = o.TakeObserved(rows); err != nil {
-			return f, fmt.Errorf("engine: %T: %w", s.task, err)
+			return f, fmt.Errorf("engine: %T: %w", s.task.given, err)
 		}
 	}
 	return f, nil
@@ -148,7 +148,7 @@ type message struct {
 
 // exchange sends a message, with data and tensors, to all other processes, and returns those of
 // all. If one process has failed, all get an error.
-func (s *Step[S, B]) exchange(ctx context.Context, n message, data []byte, ts []torch.Tensor,
+func (s *core) exchange(ctx context.Context, n message, data []byte, ts []torch.Tensor,
 	failed error) (all []message, parts []part, err error) {
 	if failed != nil {
 		n, data, ts = message{Failure: failed.Error()}, nil, nil
@@ -186,7 +186,7 @@ type part struct {
 
 // widen pads the second dimension of logits and labels to that of the widest process:
 // pad_across_processes of Accelerate, before preprocess_logits_for_metrics.
-func (s *Step[S, B]) widen(ctx context.Context, o Outputs, failed error) (Outputs, error) {
+func (s *core) widen(ctx context.Context, o Outputs, failed error) (Outputs, error) {
 	var n message
 	for _, t := range append(append([]torch.Tensor{}, o.Logits...), o.Labels...) {
 		width := int64(0)
@@ -225,7 +225,7 @@ func (s *Step[S, B]) widen(ctx context.Context, o Outputs, failed error) (Output
 	return o, nil
 }
 
-func (s *Step[S, B]) gatherResults(ctx context.Context, mine roundResult, failed error) (all []roundResult, err error) {
+func (s *core) gatherResults(ctx context.Context, mine roundResult, failed error) (all []roundResult, err error) {
 	n := message{Rows: mine.loss.Rows, Plan: mine.planned, Loss: mine.loss.Value.Defined()}
 	var ts []torch.Tensor
 	if n.Loss {
@@ -260,15 +260,15 @@ func (s *Step[S, B]) gatherResults(ctx context.Context, mine roundResult, failed
 
 // addResults adds the results to the evaluation, in the order of the ranks. round is the number of
 // samples without those that fill up batches.
-func (s *Step[S, B]) addResults(all []roundResult, round int) error {
+func (s *core) addResults(all []roundResult, round int) error {
 	before, rows := 0, 0
 	for _, f := range all {
 		if f.loss.Rows == 0 {
 			continue
 		}
-		if o, ok := s.task.(ObservationSharer); ok {
+		if o, ok := s.task.given.(ObservationSharer); ok {
 			if err := o.AddObserved(f.observed); err != nil {
-				return fmt.Errorf("engine: %T: %w", s.task, err)
+				return fmt.Errorf("engine: %T: %w", s.task.given, err)
 			}
 		}
 		if s.keepsOutputs() && !s.eval.Even {

@@ -25,7 +25,7 @@ type evaluation struct {
 
 // StartEval says which evaluation the following calls of Eval belong to. If it is not called, they
 // belong to an evaluation of unknown length, whose loss is the mean over samples.
-func (s *Step[S, B]) StartEval(e trainer.Evaluation) error {
+func (s *core) StartEval(e trainer.Evaluation) error {
 	if s.eval.batches > 0 { // discard what is left of a failed or abandoned evaluation
 		s.forgetMetrics()
 	}
@@ -38,8 +38,8 @@ func (s *Step[S, B]) StartEval(e trainer.Evaluation) error {
 	if err := s.summon(); err != nil {
 		return err
 	}
-	if e.Predict && !is[Predictor[B]](s.task) {
-		return fmt.Errorf("engine: %T does not expose its predictions: it must implement engine.Predictor", s.task)
+	if e.Predict && !s.task.isPredictor {
+		return fmt.Errorf("engine: %T does not expose its predictions: it must implement engine.Predictor", s.task.given)
 	}
 	return nil
 }
@@ -56,22 +56,21 @@ func (e *evaluation) drop() {
 	*e = evaluation{}
 }
 
-// Eval adds a batch to the running evaluation. It does not wait for the device, unless the task
-// does.
-func (s *Step[S, B]) Eval(_ context.Context, b B) error {
+// evaluate is [Step.Eval].
+func (s *core) evaluate(b any) error {
 	if err := s.summon(); err != nil {
 		return err
 	}
 	return scoped(func() error { return s.evalBatch(b) })
 }
 
-func (s *Step[S, B]) evalBatch(b B) error {
+func (s *core) evalBatch(b any) error {
 	s.mode(false, false)
 	s.eval.batches++
 	loss, o := s.evalForward(b, s.items(b))
 	if loss.Rows == 0 && loss.Value.Defined() && s.eval.weighsRows() {
 		return fmt.Errorf("engine: %T returned the loss of a batch with Rows 0, by which the evaluation weighs it; want the "+
-			"number of its samples, in Loss.Rows (engine.Mean) or in Outputs.Rows", s.task)
+			"number of its samples, in Loss.Rows (engine.Mean) or in Outputs.Rows", s.task.given)
 	}
 	if s.keepsOutputs() {
 		if err := s.keep(s.preprocess(o)); err != nil {
@@ -87,19 +86,17 @@ func (s *Step[S, B]) evalBatch(b B) error {
 
 // evalForward runs the model on a batch and passes its outputs to the task if that is an Observer.
 // o is empty if the task does not expose its outputs.
-func (s *Step[S, B]) evalForward(b B, items int64) (loss Loss, o Outputs) {
+func (s *core) evalForward(b any, items int64) (loss Loss, o Outputs) {
 	p := s.pass(items)
 	p.full = s.options.FullEval
-	predictor, _ := s.task.(Predictor[B])
-	evaluator, evaluates := s.task.(Evaluator[B])
 	switch {
-	case evaluates && !s.eval.Predict:
-		p.Autocast(func() { loss = evaluator.Evaluate(p, b) })
-	case predictor != nil:
-		p.Autocast(func() { o = predictor.Predict(p, b) })
-		loss, o = s.lossOf(p, predictor, o)
-		if observer, ok := s.task.(Observer[B]); ok {
-			observer.Observe(b, o)
+	case s.task.isEvaluator && !s.eval.Predict:
+		p.Autocast(func() { loss = s.task.Evaluate(p, b) })
+	case s.task.isPredictor:
+		p.Autocast(func() { o = s.task.Predict(p, b) })
+		loss, o = s.lossOf(p, o)
+		if s.task.isObserver {
+			s.task.Observe(b, o)
 		}
 	default:
 		p.Autocast(func() { loss = s.task.Loss(p, b) })
@@ -109,12 +106,12 @@ func (s *Step[S, B]) evalForward(b B, items int64) (loss Loss, o Outputs) {
 
 // keepsOutputs reports whether the outputs of the running evaluation are needed, for metrics or as
 // predictions.
-func (s *Step[S, B]) keepsOutputs() bool {
-	return is[Predictor[B]](s.task) &&
+func (s *core) keepsOutputs() bool {
+	return s.task.isPredictor &&
 		(s.eval.Predict || s.options.ComputeMetrics != nil || s.options.BatchMetrics != nil)
 }
 
-func (s *Step[S, B]) preprocess(o Outputs) Outputs {
+func (s *core) preprocess(o Outputs) Outputs {
 	if s.options.PreprocessLogits != nil {
 		o.Logits = s.options.PreprocessLogits(o.Logits, o.Labels)
 	}
@@ -123,7 +120,7 @@ func (s *Step[S, B]) preprocess(o Outputs) Outputs {
 
 // keep passes the outputs of a batch to BatchMetrics, and keeps them if they are needed all
 // together.
-func (s *Step[S, B]) keep(o Outputs) error {
+func (s *core) keep(o Outputs) error {
 	if s.options.BatchMetrics != nil && len(o.Labels) > 0 {
 		batch := &Predictions{Logits: o.Logits, Labels: o.Labels, Inputs: o.Inputs, Rows: o.Rows}
 		s.eval.added = true
@@ -142,7 +139,7 @@ func (s *Step[S, B]) keep(o Outputs) error {
 // from the losses of the batches depends on the evaluation's semantics. The other numbers come from
 // the task and the options. If ctx is done, neither is asked for numbers, since they would be of
 // only a part of the set, and Metrics returns the error of ctx.
-func (s *Step[S, B]) Metrics(ctx context.Context) (m trainer.Metrics, err error) {
+func (s *core) Metrics(ctx context.Context) (m trainer.Metrics, err error) {
 	err = scoped(func() (err error) {
 		m, err = s.endEval(ctx)
 		return err
@@ -150,7 +147,7 @@ func (s *Step[S, B]) Metrics(ctx context.Context) (m trainer.Metrics, err error)
 	return m, err
 }
 
-func (s *Step[S, B]) endEval(ctx context.Context) (trainer.Metrics, error) {
+func (s *core) endEval(ctx context.Context) (trainer.Metrics, error) {
 	s.endsEval()
 	if err := ctx.Err(); err != nil {
 		batches, added := s.eval.batches, s.eval.added
@@ -215,25 +212,22 @@ func (s *Step[S, B]) endEval(ctx context.Context) (trainer.Metrics, error) {
 }
 
 // warnOfNoLabels warns that an evaluation has no metrics. A prediction need not have any.
-func (s *Step[S, B]) warnOfNoLabels(option string) {
+func (s *core) warnOfNoLabels(option string) {
 	if !s.eval.Predict {
-		s.once("Options."+option+" is set, but %T shows no labels (engine.Outputs.Labels), so it has no effect", s.task)
+		s.once("Options."+option+" is set, but %T shows no labels (engine.Outputs.Labels), so it has no effect", s.task.given)
 	}
 }
 
 // taskMetrics returns the metrics of a task that computes some. The task then starts over.
-func (s *Step[S, B]) taskMetrics() map[string]float64 {
-	switch t := s.task.(type) {
-	case Evaluator[B]:
-		return t.Metrics()
-	case Observer[B]:
-		return t.Metrics()
+func (s *core) taskMetrics() map[string]float64 {
+	if s.task.isEvaluator || s.task.isObserver {
+		return s.task.Metrics()
 	}
 	return nil
 }
 
 // forgetMetrics makes the task and BatchMetrics start over.
-func (s *Step[S, B]) forgetMetrics() {
+func (s *core) forgetMetrics() {
 	s.taskMetrics()
 	if s.eval.added {
 		_, _ = s.options.BatchMetrics.Result() // the result, or its error, is of no interest
@@ -242,4 +236,4 @@ func (s *Step[S, B]) forgetMetrics() {
 
 // Predictions returns the predictions of the last evaluation that kept them, as
 // trainer.Trainer.Predict does; nil if there was none. They belong to the caller.
-func (s *Step[S, B]) Predictions() *Predictions { return s.predictions }
+func (s *core) Predictions() *Predictions { return s.predictions }

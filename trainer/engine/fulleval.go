@@ -14,7 +14,7 @@ type loweredTensor struct {
 
 // lower converts weights and buffers to the precision of [Options].FullEval and keeps their
 // previous values.
-func (s *Step[S, B]) lower() {
+func (s *core) lower() {
 	if s.options.FullEval == amp.FP32 || s.lowered != nil {
 		return
 	}
@@ -38,7 +38,7 @@ func (s *Step[S, B]) lower() {
 }
 
 // raise restores the values that lower has kept.
-func (s *Step[S, B]) raise() {
+func (s *core) raise() {
 	if s.lowered == nil {
 		return
 	}

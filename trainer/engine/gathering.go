@@ -26,7 +26,7 @@ func (g *gathering) check(op string, err error) {
 }
 
 // gathering returns that of a training pass.
-func (s *Step[S, B]) gathering(ctx context.Context) *gathering {
+func (s *core) gathering(ctx context.Context) *gathering {
 	if s.parallel == nil {
 		return nil
 	}

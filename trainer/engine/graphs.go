@@ -158,7 +158,7 @@ func (g *graphs) moved(model any) {
 }
 
 // buildGraphs sets up recording, unless something rules it out for the whole run.
-func (s *Step[S, B]) buildGraphs() {
+func (s *core) buildGraphs() {
 	s.graphs.forget()
 	s.graphs = nil
 	if s.options.Graphs.Kinds == 0 {
@@ -166,10 +166,10 @@ func (s *Step[S, B]) buildGraphs() {
 	}
 	g := &graphs{Graphs: s.options.Graphs, warn: s.once, kinds: map[string]*kind{}}
 	switch {
-	case !is[InputLister[B]](s.task):
-		g.once("anything, since %T does not list its inputs (engine.InputLister)", s.task)
-	case is[TrainingStepper[B]](s.task):
-		g.once("anything, since %T has a training step of its own (engine.TrainingStepper)", s.task)
+	case !s.task.isInputLister:
+		g.once("anything, since %T does not list its inputs (engine.InputLister)", s.task.given)
+	case s.task.isTrainingStepper:
+		g.once("anything, since %T has a training step of its own (engine.TrainingStepper)", s.task.given)
 	case !s.clipped():
 		g.once("anything, since %T updates weights during the backward pass", s.options.Optimizer)
 	case s.options.GradientCheckpointing:
@@ -181,13 +181,13 @@ func (s *Step[S, B]) buildGraphs() {
 
 // passes runs forward and backward on a micro-batch, recorded or not, and returns the loss to
 // report.
-func (s *Step[S, B]) passes(ctx context.Context, b B, w trainer.Window) torch.Tensor {
+func (s *core) passes(ctx context.Context, b any, w trainer.Window) torch.Tensor {
 	p, g := s.trainingPass(ctx, w), s.graphs
 	if g == nil {
 		return s.trainingStep(ctx, p, b, w)
 	}
 	p.staged = &staged{}
-	s.task.(InputLister[B]).Inputs(p, b) //nolint:forcetypeassert // buildGraphs has looked
+	s.task.Inputs(p, b) // buildGraphs has looked whether it is an InputLister
 	g.moved(s.task.Model())
 	k, do := &kind{}, eagerly
 	switch {
@@ -230,7 +230,7 @@ func (g *graphs) name(p ForwardPass, w trainer.Window, training bool) string {
 }
 
 // capture records a kind. If it fails, the gradients are as before.
-func (s *Step[S, B]) capture(ctx context.Context, k *kind, p ForwardPass, b B, w trainer.Window) bool {
+func (s *core) capture(ctx context.Context, k *kind, p ForwardPass, b any, w trainer.Window) bool {
 	k.buffers = p.staged.room(p)
 	p.staged.hand(k.buffers)
 	k.graph = s.record(func() {
@@ -262,7 +262,7 @@ func (s *Step[S, B]) capture(ctx context.Context, k *kind, p ForwardPass, b B, w
 
 // record captures f. It returns nil, after a warning with the reason, if that fails. Capturing
 // changes what other graphs draw from the same generators, so those must then be discarded.
-func (s *Step[S, B]) record(f func()) *cuda.Graph {
+func (s *core) record(f func()) *cuda.Graph {
 	g := s.graphs
 	graph := cuda.NewGraph(s.options.Device)
 	err := torch.Try(func() { graph.Capture(cuda.CaptureOptions{Pool: g.pool}, f) })
@@ -275,12 +275,12 @@ func (s *Step[S, B]) record(f func()) *cuda.Graph {
 	}
 	graph.Free()
 	reason, _, _ := strings.Cut(err.Error(), "\n")
-	g.once("what %T does: "+strings.ReplaceAll(reason, "%", "%%"), s.task)
+	g.once("what %T does: "+strings.ReplaceAll(reason, "%", "%%"), s.task.given)
 	return nil
 }
 
 // limit clips the gradients, with a graph if they come from one.
-func (s *Step[S, B]) limit(ctx context.Context) {
+func (s *core) limit(ctx context.Context) {
 	g := s.graphs
 	nothing := s.options.MaxGradNorm < 0 && s.options.MaxGradValue == 0
 	if g == nil || g.into == nil || g.dirty || g.noClip || nothing {

@@ -24,7 +24,7 @@ type parallel interface {
 
 // JoinGroup gives all processes the weights and buffers of the main one. In the runs that follow,
 // gradients and losses are averaged over the processes.
-func (s *Step[S, B]) JoinGroup(ctx context.Context, g *dist.Group) error {
+func (s *core) JoinGroup(ctx context.Context, g *dist.Group) error {
 	if err := s.validateGroup(g.World()); err != nil {
 		return run.Usage(err) // exit code 2, like that of an option that New refuses
 	}
@@ -43,26 +43,26 @@ func (s *Step[S, B]) JoinGroup(ctx context.Context, g *dist.Group) error {
 }
 
 // validateGroup refuses options that do not work with so many processes.
-func (s *Step[S, B]) validateGroup(world int) error {
+func (s *core) validateGroup(world int) error {
 	if !s.clipped() {
 		return fmt.Errorf("engine: %T updates each parameter during the backward pass, before its gradient is averaged "+
 			"over %d processes: want another optimizer, or one process", s.options.Optimizer, world)
 	}
-	if v, ok := s.task.(GroupValidator); ok {
+	if v, ok := s.task.given.(GroupValidator); ok {
 		if err := v.ValidateGroup(world); err != nil {
 			return err
 		}
 	}
-	if is[StateOwner](s.task) && s.options.Sharding != 0 {
+	if is[StateOwner](s.task.given) && s.options.Sharding != 0 {
 		return fmt.Errorf("engine: %T has a state of its own (engine.StateOwner), which sharded checkpoints do not "+
-			"hold, and Options.Sharding is %v; leave it out", s.task, s.options.Sharding)
+			"hold, and Options.Sharding is %v; leave it out", s.task.given, s.options.Sharding)
 	}
 	return s.validateLayerdrop(world)
 }
 
 // distributed returns Options.Distributed. Its default is that of transformers' Trainer: unused
 // parameters are searched for unless layers are recomputed in the backward pass.
-func (s *Step[S, B]) distributed() ddp.Options {
+func (s *core) distributed() ddp.Options {
 	if s.options.Distributed != nil {
 		return *s.options.Distributed
 	}
@@ -73,7 +73,7 @@ func (s *Step[S, B]) distributed() ddp.Options {
 // a window run under no_sync.
 func lastOfWindow(w trainer.Window) bool { return w.Index == w.Len-1 }
 
-func (s *Step[S, B]) beforeForward(ctx context.Context, w trainer.Window) error {
+func (s *core) beforeForward(ctx context.Context, w trainer.Window) error {
 	if s.parallel == nil {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (s *Step[S, B]) beforeForward(ctx context.Context, w trainer.Window) error 
 
 // propagate runs the backward pass of a loss. With several processes it also averages the
 // gradients.
-func (s *Step[S, B]) propagate(ctx context.Context, loss torch.Tensor) {
+func (s *core) propagate(ctx context.Context, loss torch.Tensor) {
 	if s.parallel == nil {
 		loss.Backward()
 		return
@@ -95,7 +95,7 @@ func (s *Step[S, B]) propagate(ctx context.Context, loss torch.Tensor) {
 // unitless explains the error of a backward pass of a model under FullShard with checkpointed layers
 // that are no units, such as those of a text-to-text model: the graph that gathers the parameters of
 // all layers at once is gone after the first layer.
-func (s *Step[S, B]) unitless(err error) error {
+func (s *core) unitless(err error) error {
 	if err == nil || !s.options.GradientCheckpointing || s.options.Sharding != shard.FullShard ||
 		!strings.Contains(err.Error(), "backward through the graph a second time") {
 		return err
@@ -107,7 +107,7 @@ func (s *Step[S, B]) unitless(err error) error {
 
 // must panics if a call among the processes has failed. If the error is not that of an operator, it
 // is kept in s.groupErr: an error that names a process may wrap that of an operator.
-func (s *Step[S, B]) must(op string, err error) {
+func (s *core) must(op string, err error) {
 	if err == nil {
 		return
 	}
@@ -119,7 +119,7 @@ func (s *Step[S, B]) must(op string, err error) {
 }
 
 // reason returns the error for which must has panicked, if it has, and err otherwise.
-func (s *Step[S, B]) reason(err error) error {
+func (s *core) reason(err error) error {
 	if s.groupErr != nil {
 		err, s.groupErr = s.groupErr, nil // err only repeats it
 	}
@@ -128,18 +128,18 @@ func (s *Step[S, B]) reason(err error) error {
 
 // passed returns the error of a micro-batch. A micro-batch without a backward pass is an error,
 // since the other processes would wait for it.
-func (s *Step[S, B]) passed(err error, w trainer.Window) error {
+func (s *core) passed(err error, w trainer.Window) error {
 	err = s.reason(err)
 	if err == nil && s.parallel != nil && s.backwards == 0 && lastOfWindow(w) {
 		return fmt.Errorf("engine: the TrainingStep of %T did not call Backward, for which the other processes are waiting",
-			s.task)
+			s.task.given)
 	}
 	return err
 }
 
 // averageLoss replaces the sum of the losses by the mean of the sums of all processes. They are
 // gathered, as in transformers, since a reduction may add them in another order.
-func (s *Step[S, B]) averageLoss(ctx context.Context) error {
+func (s *core) averageLoss(ctx context.Context) error {
 	if s.parallel == nil {
 		return nil
 	}
@@ -162,9 +162,9 @@ type randomState struct {
 }
 
 // RandomState returns the state of this process's random generators, and that of a [StateOwner].
-func (s *Step[S, B]) RandomState() (state []byte, err error) {
+func (s *core) RandomState() (state []byte, err error) {
 	r := randomState{Task: map[string][]byte{}, Order: s.order.before}
-	if t, ok := s.task.(StateOwner); ok {
+	if t, ok := s.task.given.(StateOwner); ok {
 		if r.State, err = t.State(); err != nil {
 			return nil, err
 		}
@@ -182,7 +182,7 @@ func (s *Step[S, B]) RandomState() (state []byte, err error) {
 }
 
 // SetRandomState restores a state returned by RandomState.
-func (s *Step[S, B]) SetRandomState(state []byte) error {
+func (s *core) SetRandomState(state []byte) error {
 	var r randomState
 	if err := json.Unmarshal(state, &r); err != nil {
 		return fmt.Errorf("engine: the random state of a process: %w", err)
@@ -194,7 +194,7 @@ func (s *Step[S, B]) SetRandomState(state []byte) error {
 		}
 	}
 	putTask := func() {}
-	if t, ok := s.task.(StateOwner); ok {
+	if t, ok := s.task.given.(StateOwner); ok {
 		var err error
 		if putTask, err = t.LoadState(r.State); err != nil {
 			return fmt.Errorf("engine: the state of a process: %w", err)

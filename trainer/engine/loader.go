@@ -4,7 +4,6 @@ import (
 	"context"
 	"iter"
 
-	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
@@ -19,6 +18,12 @@ type lengths interface {
 	Samples() int
 }
 
+// plainLoader is a loader of package data.
+type plainLoader[B any] interface {
+	lengths
+	Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, error]
+}
+
 // pass is the method Epoch of a loader as a function.
 type pass[B any] func(ctx context.Context, epoch, skip int) iter.Seq2[B, error]
 
@@ -26,17 +31,15 @@ func (p pass[B]) Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, error]
 	return p(ctx, epoch, skip)
 }
 
-// Loader makes the loaders of a run that sends batches ahead, keeps its training set on the device
-// or evaluates by length. In all other cases it leaves them to the trainer. It refuses a batch size
-// that the task does ([BatchSizeValidator]).
-func (s *Step[S, B]) Loader(set data.Dataset[S], o trainer.LoaderOptions) (trainer.BatchLoader[B], error) {
-	if v, ok := s.task.(BatchSizeValidator); ok && o.Evaluation == nil {
+// loader is [Step.Loader].
+func (s *core) loader(set samples, o trainer.LoaderOptions) (*loader[any], error) {
+	if v, ok := s.task.given.(BatchSizeValidator); ok && o.Evaluation == nil {
 		if err := v.ValidateBatchSize(o.BatchSize); err != nil {
 			return nil, err
 		}
 	}
 	if s.resident != nil && o.Evaluation == nil {
-		return residentLoader(s.resident, set, s.task, o.LoaderOptions)
+		return s.resident.loader(set, o.LoaderOptions)
 	}
 	sorted := s.options.SortEvalByLength && o.Evaluation != nil
 	if !sorted && s.prefetcher == nil {
@@ -50,15 +53,15 @@ func (s *Step[S, B]) Loader(set data.Dataset[S], o trainer.LoaderOptions) (train
 		}
 		o.Order = order
 	}
-	plain, err := data.NewLoader(set, s.Collate, o.LoaderOptions)
+	plain, err := set.loader(o.LoaderOptions)
 	if err != nil {
 		return nil, err
 	}
-	batches := pass[B](plain.Epoch)
+	batches := pass[any](plain.Epoch)
 	if s.prefetcher != nil {
 		batches = sendAhead(s.prefetcher, batches)
 	}
-	return loader[B]{plain, func(ctx context.Context, epoch, skip int) iter.Seq2[B, error] {
+	return &loader[any]{plain, func(ctx context.Context, epoch, skip int) iter.Seq2[any, error] {
 		s.eval.order = order // set when the pass begins, which is on the goroutine of the run
 		return batches(ctx, epoch, skip)
 	}}, nil

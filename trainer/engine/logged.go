@@ -63,7 +63,7 @@ func (l *logged) add(w trainer.Window) {
 }
 
 // reportLogged returns the sums over all processes and starts over.
-func (s *Step[S, B]) reportLogged(ctx context.Context) (means map[string]trainer.Mean, err error) {
+func (s *core) reportLogged(ctx context.Context) (means map[string]trainer.Mean, err error) {
 	l := &s.logged
 	if len(l.names) == 0 {
 		return nil, nil

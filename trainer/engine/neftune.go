@@ -18,7 +18,7 @@ type InputEmbedder interface {
 //
 // Source: Jain and others, NEFTune: Noisy Embeddings Improve Instruction Finetuning,
 // https://arxiv.org/abs/2310.05914.
-func (s *Step[S, B]) activateNEFTune(model any) error {
+func (s *core) activateNEFTune(model any) error {
 	m, ok := model.(InputEmbedder)
 	if !ok {
 		return fmt.Errorf("engine: Options.NEFTuneAlpha is %g, but the model %T has no method InputEmbeddings() "+

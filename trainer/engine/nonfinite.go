@@ -16,7 +16,7 @@ import (
 // checkFinite returns an error if a loss or norm is not finite, in cases in which that can be
 // checked immediately: reading it from a GPU would wait, under loss scaling infinities are normal,
 // and an optimizer that updates during the backward pass has already used the gradients.
-func (s *Step[S, B]) checkFinite(name string, t torch.Tensor, stop bool) error {
+func (s *core) checkFinite(name string, t torch.Tensor, stop bool) error {
 	if !stop || s.remote || s.scaler != nil || !s.clipped() {
 		return nil
 	}
@@ -26,10 +26,9 @@ func (s *Step[S, B]) checkFinite(name string, t torch.Tensor, stop bool) error {
 	return nil
 }
 
-// FindNonFinite runs the forward and the backward pass on a micro-batch again, with different
-// random numbers. It can name layers of package nn that have parameters.
-func (s *Step[S, B]) FindNonFinite(ctx context.Context, b B, w trainer.Window) (o trainer.NonFiniteOrigin, err error) {
-	if is[TrainingStepper[B]](s.task) {
+// findNonFinite is [Step.FindNonFinite].
+func (s *core) findNonFinite(ctx context.Context, b any, w trainer.Window) (o trainer.NonFiniteOrigin, err error) {
+	if s.task.isTrainingStepper {
 		return o, errors.New("the task has a training step of its own (engine.TrainingStepper), which is not run again")
 	}
 	if s.sharded != nil {
@@ -62,7 +61,7 @@ func (s *Step[S, B]) FindNonFinite(ctx context.Context, b B, w trainer.Window) (
 }
 
 // keepBuffers returns a function that restores the current buffers of the model.
-func (s *Step[S, B]) keepBuffers() (restore func()) {
+func (s *core) keepBuffers() (restore func()) {
 	buffers := nn.Buffers(s.task.Model())
 	copies := make([]torch.Tensor, len(buffers))
 	for i, b := range buffers {
@@ -78,7 +77,7 @@ func (s *Step[S, B]) keepBuffers() (restore func()) {
 }
 
 // NonFinite names the weights and buffers that are not finite. It waits for the device once.
-func (s *Step[S, B]) NonFinite() (names []string, err error) {
+func (s *core) NonFinite() (names []string, err error) {
 	if s.sharded != nil {
 		return s.nonFiniteParts()
 	}

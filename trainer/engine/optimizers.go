@@ -18,7 +18,7 @@ import (
 
 // lowRankGroups makes the two groups of Hugging Face's Trainer for GaLore and APOLLO: the second
 // holds the weights of the linear layers that match.
-func (s *Step[S, B]) lowRankGroups(model any, params []torch.Named) ([]optim.Group, error) {
+func (s *core) lowRankGroups(model any, params []torch.Named) ([]optim.Group, error) {
 	var modules []optim.Module
 	for _, m := range nn.Modules(model) {
 		_, linear := m.Module.(*nn.Linear)
@@ -36,7 +36,7 @@ func (s *Step[S, B]) lowRankGroups(model any, params []torch.Named) ([]optim.Gro
 }
 
 // warn reports something that was not done as the user may have expected.
-func (s *Step[S, B]) warn(format string, args ...any) {
+func (s *core) warn(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if s.options.Warn != nil {
 		s.options.Warn(text)
@@ -46,7 +46,7 @@ func (s *Step[S, B]) warn(format string, args ...any) {
 }
 
 // once is warn, but only once for each format.
-func (s *Step[S, B]) once(format string, args ...any) {
+func (s *core) once(format string, args ...any) {
 	if !s.warned[format] {
 		s.warned[format] = true
 		s.warn(format, args...)
@@ -55,7 +55,7 @@ func (s *Step[S, B]) once(format string, args ...any) {
 
 // optimizerMode puts the optimizer into training or evaluation mode: the parameters of a
 // schedule-free optimizer differ in the two.
-func (s *Step[S, B]) optimizerMode(training bool) {
+func (s *core) optimizerMode(training bool) {
 	o, ok := s.optimizer.(optim.ModeSwitcher)
 	if !ok {
 		return
@@ -70,7 +70,7 @@ func (s *Step[S, B]) optimizerMode(training bool) {
 
 // checkUpdater refuses options that do not work with an optimizer that updates during the backward
 // pass.
-func (s *Step[S, B]) checkUpdater(o optim.Optimizer) error {
+func (s *core) checkUpdater(o optim.Optimizer) error {
 	if _, ok := o.(optim.BackwardUpdater); !ok {
 		return nil
 	}
@@ -90,7 +90,7 @@ func (s *Step[S, B]) checkUpdater(o optim.Optimizer) error {
 }
 
 // beforeBackward passes the learning rate to an optimizer that updates during the backward pass.
-func (s *Step[S, B]) beforeBackward(w trainer.Window) {
+func (s *core) beforeBackward(w trainer.Window) {
 	o, ok := s.optimizer.(optim.BackwardUpdater)
 	if !ok {
 		return
@@ -105,7 +105,7 @@ func (s *Step[S, B]) beforeBackward(w trainer.Window) {
 
 // clipped reports whether gradients can be clipped, that is, whether they still exist after the
 // backward pass.
-func (s *Step[S, B]) clipped() bool { return !is[optim.BackwardUpdater](s.optimizer) }
+func (s *core) clipped() bool { return !is[optim.BackwardUpdater](s.optimizer) }
 
 // noDecayGroups makes the two groups of Hugging Face's Trainer (get_decay_parameter_names): the
 // parameters of LayerNorms, and those named like biases or norms, have no weight decay; the others
@@ -164,7 +164,7 @@ func (s savedBuilder) restored(b optim.Builder) (optim.Builder, error) {
 
 // settings returns the settings of the optimizer as text; empty if its builder is of a type of the
 // user's that cannot be encoded.
-func (s *Step[S, B]) settings() string {
+func (s *core) settings() string {
 	var saved savedSettings
 	var err error
 	if saved.savedBuilder, err = saveBuilder(s.builder); err != nil {
@@ -187,7 +187,7 @@ func (s *Step[S, B]) settings() string {
 // takeSettings rebuilds the optimizer with saved settings, if they differ from the current ones. It
 // ignores missing settings and those of another optimizer: whether that one's state fits is checked
 // when the state is loaded.
-func (s *Step[S, B]) takeSettings(text string) error {
+func (s *core) takeSettings(text string) error {
 	if text == "" || text == s.settings() {
 		return nil
 	}

@@ -19,7 +19,7 @@ type globalOrder struct {
 
 // StartLoader draws one number from the CPU's generator, as PyTorch's DataLoader does for the seed
 // of its workers.
-func (s *Step[S, B]) StartLoader(train bool) error {
+func (s *core) StartLoader(train bool) error {
 	s.fresh = false
 	if train {
 		s.order.before = nil
@@ -42,7 +42,7 @@ func drawInt64(g *torch.Generator) int64 {
 //
 // A run that is resumed within an epoch gets the same order again, since the checkpoint holds what
 // is needed for it.
-func (s *Step[S, B]) GlobalPermutation() data.Order {
+func (s *core) GlobalPermutation() data.Order {
 	s.order.drawn = true
 	return data.OrderFunc(func(_, n int) []int {
 		return s.order.draw(func(g *torch.Generator) []int {
@@ -60,7 +60,7 @@ func (s *Step[S, B]) GlobalPermutation() data.Order {
 // RandomSampler is the order of PyTorch's DataLoader(shuffle=True) without a generator: one more
 // number is drawn from the global generator, as the seed of the epoch's permutation. It is resumed
 // like [Step.GlobalPermutation].
-func (s *Step[S, B]) RandomSampler() data.Order {
+func (s *core) RandomSampler() data.Order {
 	s.order.drawn = true
 	return data.OrderFunc(func(_, n int) []int {
 		return s.order.draw(func(g *torch.Generator) []int {

@@ -88,7 +88,7 @@ func (o *Options) ownLoss() bool { return o.Loss != nil || o.LabelSmoothing != 0
 // lossOf computes the loss of outputs under the options, as compute_loss of Hugging Face's Trainer
 // does: Options.Loss and label smoothing get outputs in float32 and run outside of autocast; the
 // model's own loss runs inside.
-func (s *Step[S, B]) lossOf(p ForwardPass, model Predictor[B], o Outputs) (loss Loss, converted Outputs) {
+func (s *core) lossOf(p ForwardPass, o Outputs) (loss Loss, converted Outputs) {
 	converted = o
 	if p.precision != amp.FP32 {
 		converted = o.asFloat32()
@@ -99,7 +99,7 @@ func (s *Step[S, B]) lossOf(p ForwardPass, model Predictor[B], o Outputs) (loss 
 	case s.options.LabelSmoothing != 0 && len(o.Labels) > 0:
 		loss = LabelSmoothing(p, converted, s.options.LabelSmoothing, IgnoreIndex)
 	default:
-		p.Autocast(func() { loss = model.LossOf(p, o) })
+		p.Autocast(func() { loss = s.task.LossOf(p, o) })
 	}
 	if loss.Rows == 0 {
 		loss.Rows = o.Rows

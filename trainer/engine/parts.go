@@ -24,7 +24,7 @@ import (
 // any model.
 
 // stateMetadata returns the metadata of the optimizer in a checkpoint.
-func (s *Step[S, B]) stateMetadata() map[string]string {
+func (s *core) stateMetadata() map[string]string {
 	metadata := map[string]string{"updates": strconv.Itoa(s.optimizer.Updates())}
 	if settings := s.settings(); settings != "" {
 		metadata["settings"] = settings
@@ -36,7 +36,7 @@ func (s *Step[S, B]) stateMetadata() map[string]string {
 }
 
 // saveParts is Save if each process has a part. If one process fails, all return an error.
-func (s *Step[S, B]) saveParts(dir string, o trainer.SaveOptions) (err error) {
+func (s *core) saveParts(dir string, o trainer.SaveOptions) (err error) {
 	ctx := context.Background()
 	s.optimizerMode(false)
 	switch updates := s.optimizer.Updates(); {
@@ -75,7 +75,7 @@ func ofStorage(dir string, err error) error {
 }
 
 // saveWhole writes the weights of the whole model, on the main process.
-func (s *Step[S, B]) saveWhole(dir string) error {
+func (s *core) saveWhole(dir string) error {
 	return s.withWhole(func() error {
 		if !s.group.Main() {
 			return nil
@@ -89,7 +89,7 @@ func (s *Step[S, B]) saveWhole(dir string) error {
 }
 
 // withWhole calls f while the model has all its parameters.
-func (s *Step[S, B]) withWhole(f func() error) error {
+func (s *core) withWhole(f func() error) error {
 	summoned := s.sharded.Summoned()
 	if err := s.summon(); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (s *Step[S, B]) withWhole(f func() error) error {
 // loadParts is Load if each process has a part; the checkpoint may be of another number of
 // processes. If one process fails, all return an error, and the weights and the optimizer are
 // unchanged.
-func (s *Step[S, B]) loadParts(dir string, o trainer.LoadOptions) error {
+func (s *core) loadParts(dir string, o trainer.LoadOptions) error {
 	s.fresh = false
 	if o.WeightsOnly {
 		if err := try(func() error { s.optimizerMode(false); return nil }); err != nil {
@@ -159,7 +159,7 @@ func (s *Step[S, B]) loadParts(dir string, o trainer.LoadOptions) error {
 }
 
 // together returns an error on all processes if one of them has one.
-func (s *Step[S, B]) together(ctx context.Context, err error) error {
+func (s *core) together(ctx context.Context, err error) error {
 	_, _, err = s.exchange(ctx, message{}, nil, nil, err)
 	return err
 }
@@ -178,7 +178,7 @@ func stateMetadataOf(dir string) (map[string]string, error) {
 }
 
 // loadWhole loads the weights from a file that has all of them.
-func (s *Step[S, B]) loadWhole(dir string) error {
+func (s *core) loadWhole(dir string) error {
 	return s.withWhole(func() error {
 		err := try(func() error { return s.readWeights(s.weightsFile(dir)) })
 		return s.together(context.Background(), err)
@@ -186,7 +186,7 @@ func (s *Step[S, B]) loadWhole(dir string) error {
 }
 
 // loadShards is Load of a sharded checkpoint if each process has the whole model.
-func (s *Step[S, B]) loadShards(dir string, o trainer.LoadOptions) error {
+func (s *core) loadShards(dir string, o trainer.LoadOptions) error {
 	whole, err := shard.ReadWhole(dir)
 	if err != nil {
 		return err
@@ -220,7 +220,7 @@ func (s *Step[S, B]) loadShards(dir string, o trainer.LoadOptions) error {
 }
 
 // nonFiniteParts is NonFinite if each process checks its part.
-func (s *Step[S, B]) nonFiniteParts() (names []string, err error) {
+func (s *core) nonFiniteParts() (names []string, err error) {
 	var mine message
 	err = torch.Try(func() {
 		torch.Scope(func() {

@@ -88,13 +88,13 @@ func (p *prefetcher) send(batch any) (*arrival, error) {
 
 // sendAhead runs one batch ahead of its consumer: it yields a batch when the next one has been
 // sent. An error is yielded where it would be without that, after all earlier batches.
-func sendAhead[B any](p *prefetcher, batches pass[B]) pass[B] {
-	return func(ctx context.Context, epoch, skip int) iter.Seq2[B, error] {
-		return func(yield func(B, error) bool) {
+func sendAhead(p *prefetcher, batches pass[any]) pass[any] {
+	return func(ctx context.Context, epoch, skip int) iter.Seq2[any, error] {
+		return func(yield func(any, error) bool) {
 			p.loads = true
 			var sent arrivals // of this epoch
 			defer func() { p.sent.forget(func(a *arrival) bool { return slices.Contains(sent, a) }) }()
-			var waiting B
+			var waiting any
 			var some bool
 			for batch, err := range batches(ctx, epoch, skip) {
 				if err == nil {

@@ -61,14 +61,14 @@ func (r *random) leave() {
 // draws with package torch is therefore repeatable only if it uses its own torch.Generator.
 // Goroutines that make models at the same time should do so in [torch.ForkRNG] or with
 // [NewFromInit].
-func (s *Step[S, B]) Around(body func() error) (err error) {
+func (s *core) Around(body func() error) (err error) {
 	if s.random.inside {
 		return body()
 	}
 	return s.onDevice(func() error { return s.around(body) })
 }
 
-func (s *Step[S, B]) around(body func() error) (err error) {
+func (s *core) around(body func() error) (err error) {
 	devices := s.devices()
 	var begin torchsave.Generators
 	if !s.random.enter() {
@@ -100,7 +100,7 @@ func (s *Step[S, B]) around(body func() error) (err error) {
 
 // onDevice calls f with Options.Device as the current GPU, if it is one. Otherwise, when libtorch
 // waits for another GPU, it would create a context of some hundred megabytes on the current one.
-func (s *Step[S, B]) onDevice(f func() error) (err error) {
+func (s *core) onDevice(f func() error) (err error) {
 	if !s.options.Device.IsCUDA() {
 		return f()
 	}
@@ -132,27 +132,27 @@ func joined(err, second error) error {
 
 // Seed restarts the Step's generators. If the Step was made by [NewFromInit], it also makes the
 // model again.
-func (s *Step[S, B]) Seed(seed uint64, o trainer.SeedOptions) error {
+func (s *core) Seed(seed uint64, o trainer.SeedOptions) error {
 	if o.UnlessFresh && s.fresh {
 		return nil
 	}
 	s.fresh = false
 	s.copies.wait()
-	if is[DeviceSpecificSeeder](s.task) {
+	if is[DeviceSpecificSeeder](s.task.given) {
 		seed += uint64(o.Rank)
 	}
 	s.python = torchsave.SeedRandom(seed)
 	return s.Around(func() error { return s.seed(seed, o) })
 }
 
-func (s *Step[S, B]) seed(seed uint64, o trainer.SeedOptions) error {
+func (s *core) seed(seed uint64, o trainer.SeedOptions) error {
 	err := torch.Try(func() {
 		torch.ManualSeed(seed)
-		if t, ok := s.task.(Seeder); ok {
+		if t, ok := s.task.given.(Seeder); ok {
 			t.TakeSeed(seed)
 		}
 	})
-	if t, ok := s.task.(StateOwner); ok && err == nil && !o.KeepModel {
+	if t, ok := s.task.given.(StateOwner); ok && err == nil && !o.KeepModel {
 		var begin func()
 		if begin, err = t.LoadState(nil); err == nil {
 			begin()
@@ -161,7 +161,7 @@ func (s *Step[S, B]) seed(seed uint64, o trainer.SeedOptions) error {
 	if err != nil || s.init == nil || o.KeepModel {
 		return err
 	}
-	task, err := callInit(s.init)
+	t, err := callInit(s.init)
 	if err != nil {
 		return err
 	}
@@ -169,6 +169,6 @@ func (s *Step[S, B]) seed(seed uint64, o trainer.SeedOptions) error {
 		s.sharded.Close()
 		s.sharded, s.parallel = nil, nil
 	}
-	s.task, s.scaler, s.fresh = task, nil, true
+	s.task, s.scaler, s.fresh = t, nil, true
 	return try(s.prepareModel)
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/run"
 	"github.com/gotrainer/gotrainer/torch"
-	"github.com/gotrainer/gotrainer/trainer"
 )
 
 // Options.DatasetOnDevice: the device holds the slices of numbers that a batch of all samples would
@@ -73,53 +72,32 @@ func (r *resident) hand(batch any, rows []int64) error {
 }
 
 // numbered is a batch and the indices of its samples.
-type numbered[B any] struct {
-	batch B
+type numbered struct {
+	batch any
 	rows  []int64
-}
-
-// collateNumbered makes batches with the indices of their samples.
-func collateNumbered[S, B any](task Task[S, B]) func([]data.Numbered[S]) (numbered[B], error) {
-	return func(samples []data.Numbered[S]) (n numbered[B], err error) {
-		plain := make([]S, len(samples))
-		n.rows = make([]int64, len(samples))
-		for i, s := range samples {
-			plain[i], n.rows[i] = s.Sample, int64(s.Index)
-		}
-		n.batch, err = task.Collate(plain)
-		return n, err
-	}
 }
 
 // residentChunk is the number of samples that are collated and sent at a time when a set is sent to
 // the device.
 const residentChunk = 256
 
-// residentLoader sends a training set to the device and returns the loader of its batches.
-func residentLoader[S, B any](r *resident, set data.Dataset[S], task Task[S, B],
-	o data.LoaderOptions) (trainer.BatchLoader[B], error) {
+// loader sends a training set to the device and returns the loader of its batches.
+func (r *resident) loader(set samples, o data.LoaderOptions) (*loader[any], error) {
 	r.free()
 	r.used = true
-	if data.Varies(set) {
+	if set.varies() {
 		return nil, refused(fmt.Errorf("the samples of %T differ from epoch to epoch, as those of data.Augment do; want a "+
-			"set whose samples do not change, or 0", set))
+			"set whose samples do not change, or 0", set.dataset()))
 	}
-	indexed := data.Enumerate(set)
-	collate := collateNumbered(task)
-	reader, err := data.NewLoader(indexed, func(samples []data.Numbered[S]) (numbered[B], error) {
-		n, err := collate(samples)
-		if err == nil {
-			err = checkStacked(set, task, n)
-		}
-		return n, err
-	}, data.LoaderOptions{BatchSize: residentChunk, Workers: o.Workers, SampleTimeout: o.SampleTimeout})
+	reader, err := set.numberedLoader(func(n numbered) error { return checkStacked(set, n) },
+		data.LoaderOptions{BatchSize: residentChunk, Workers: o.Workers, SampleTimeout: o.SampleTimeout})
 	if err != nil {
 		return nil, refused(err)
 	}
 	if failed := torch.Try(func() {
 		for n, e := range reader.Epoch(context.Background(), 0, 0) {
 			if err = e; err == nil {
-				err = r.add(n.batch, n.rows, set.Len())
+				err = r.add(n.batch, n.rows, set.count())
 			}
 			if err != nil {
 				return
@@ -134,16 +112,16 @@ func residentLoader[S, B any](r *resident, set data.Dataset[S], task Task[S, B],
 		return nil, refused(err)
 	}
 	o.ReuseSamples = true
-	batches, err := data.NewLoader(indexed, collate, o)
+	batches, err := set.numberedLoader(func(numbered) error { return nil }, o)
 	if err != nil {
 		return nil, err
 	}
-	return loader[B]{batches, notingRows(r, batches.Epoch)}, nil
+	return &loader[any]{batches, notingRows(r, batches.Epoch)}, nil
 }
 
-func notingRows[B any](r *resident, batches pass[numbered[B]]) pass[B] {
-	return func(ctx context.Context, epoch, skip int) iter.Seq2[B, error] {
-		return func(yield func(B, error) bool) {
+func notingRows(r *resident, batches pass[numbered]) pass[any] {
+	return func(ctx context.Context, epoch, skip int) iter.Seq2[any, error] {
+		return func(yield func(any, error) bool) {
 			defer r.handed.forget(func(*arrival) bool { return true })
 			for n, err := range batches(ctx, epoch, skip) {
 				if err == nil {
@@ -207,13 +185,9 @@ func (r *resident) room(batch any, rows, samples int) error {
 }
 
 // checkStacked compares a batch with its samples, which are read and collated again one by one.
-func checkStacked[S, B any](set data.Dataset[S], task Task[S, B], n numbered[B]) error {
+func checkStacked(set samples, n numbered) error {
 	for k, row := range n.rows {
-		sample, err := set.At(int(row))
-		if err != nil {
-			return err
-		}
-		single, err := task.Collate([]S{sample})
+		single, err := set.batchOf(int(row))
 		if err != nil {
 			return err
 		}

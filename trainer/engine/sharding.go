@@ -34,7 +34,7 @@ func (o *Options) validateSharding(r *refusals) {
 }
 
 // share gives each process its part of the model and of the optimizer.
-func (s *Step[S, B]) share(ctx context.Context, g *dist.Group) error {
+func (s *core) share(ctx context.Context, g *dist.Group) error {
 	if s.sharded != nil {
 		if g != s.group {
 			return errors.New("engine: the model is divided among the processes of another trainer.Options.Group; " +
@@ -71,7 +71,7 @@ func (s *Step[S, B]) share(ctx context.Context, g *dist.Group) error {
 
 // drawsByLayer reports whether the initial weights of a model made in nn.Defer are drawn only when
 // its layers are divided among the processes.
-func (s *Step[S, B]) drawsByLayer() bool {
+func (s *core) drawsByLayer() bool {
 	o := s.options
 	return shard.DrawsLayers(o.Sharding, o.Device) && o.InitWeightsFrom == "" &&
 		o.MemoryFormat == torch.ContiguousFormat && o.NEFTuneAlpha == 0
@@ -79,7 +79,7 @@ func (s *Step[S, B]) drawsByLayer() bool {
 
 // summon gives the model all its parameters until the next training batch. All processes must call
 // it.
-func (s *Step[S, B]) summon() error {
+func (s *core) summon() error {
 	if s.sharded == nil || s.sharded.Summoned() {
 		return nil
 	}
@@ -88,7 +88,7 @@ func (s *Step[S, B]) summon() error {
 
 // norm returns the norm of all gradients. If limit is positive, it clips the gradients to that
 // norm.
-func (s *Step[S, B]) norm(ctx context.Context, limit float64) (norm torch.Tensor) {
+func (s *core) norm(ctx context.Context, limit float64) (norm torch.Tensor) {
 	var err error
 	switch {
 	case s.sharded != nil && limit > 0:
@@ -105,14 +105,14 @@ func (s *Step[S, B]) norm(ctx context.Context, limit float64) (norm torch.Tensor
 }
 
 // agreeOnInf makes all processes skip an update if one of them has a gradient that is not finite.
-func (s *Step[S, B]) agreeOnInf(ctx context.Context) {
+func (s *core) agreeOnInf(ctx context.Context) {
 	if s.sharded == nil || s.group.World() == 1 {
 		return
 	}
 	s.must("Clip", ddp.AllReduce(ctx, s.group, dist.Max, s.scaler.FoundInf(s.optimizer)...))
 }
 
-func (s *Step[S, B]) zeroGrad() {
+func (s *core) zeroGrad() {
 	if s.sharded != nil {
 		s.sharded.ZeroGrad()
 		return

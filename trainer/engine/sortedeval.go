@@ -26,15 +26,16 @@ type ObservationSorter interface {
 
 // checkSortedEval refuses SortEvalByLength if the task cannot sort its samples or cannot restore
 // their order.
-func (s *Step[S, B]) checkSortedEval(r *refusals) {
-	on, observes := s.options.SortEvalByLength, is[Observer[B]](s.task) || is[Evaluator[B]](s.task)
-	r.when(on && !is[Lengther[S]](s.task), "SortEvalByLength is set, but %T does not know how long samples are: it "+
-		"must implement engine.Lengther", s.task)
-	r.when(on && observes && !is[ObservationSorter](s.task), "SortEvalByLength is set, but %T cannot put what it notes "+
-		"back into the order of the set: it must implement engine.ObservationSorter, as engine.Observations does", s.task)
+func (s *core) checkSortedEval(r *refusals) {
+	on, observes := s.options.SortEvalByLength, s.task.isObserver || s.task.isEvaluator
+	r.when(on && !s.task.isLengther, "SortEvalByLength is set, but %T does not know how long samples are: it "+
+		"must implement engine.Lengther", s.task.given)
+	r.when(on && observes && !is[ObservationSorter](s.task.given), "SortEvalByLength is set, but %T cannot put what it "+
+		"notes back into the order of the set: it must implement engine.ObservationSorter, as engine.Observations does",
+		s.task.given)
 }
 
-func (s *Step[S, B]) evalOrder(set data.Dataset[S], o trainer.LoaderOptions) (sortedOrder, error) {
+func (s *core) evalOrder(set samples, o trainer.LoaderOptions) (sortedOrder, error) {
 	_, sequential := o.Order.(data.Sequential)
 	switch {
 	case o.Order != nil && !sequential:
@@ -44,11 +45,11 @@ func (s *Step[S, B]) evalOrder(set data.Dataset[S], o trainer.LoaderOptions) (so
 		return nil, errors.New("engine: Options.SortEvalByLength is set, and trainer.Options.BadSample may leave samples " +
 			"out, whose predictions would then be missing; want one of them")
 	}
-	rows := min(set.Len(), o.Evaluation.Rows) // a limited evaluation uses the first samples of the set
+	rows := min(set.count(), o.Evaluation.Rows) // a limited evaluation uses the first samples of the set
 	if o.DropLast {
 		rows -= rows % o.BatchSize
 	}
-	return byLength(set, s.task.(Lengther[S]).Length, rows)
+	return byLength(set, rows)
 }
 
 type sortedOrder []int
@@ -58,27 +59,27 @@ func (o sortedOrder) Count(int) int          { return len(o) }
 
 // byLength orders the first rows samples of a set, longest first, so that a lack of memory shows at
 // once.
-func byLength[S any](set data.Dataset[S], length func(S) int, rows int) (sortedOrder, error) {
+func byLength(set samples, rows int) (sortedOrder, error) {
 	lengths, order := make([]int, rows), make(sortedOrder, rows)
 	for i := range rows {
-		sample, err := set.At(i)
+		length, err := set.length(i)
 		if err != nil {
 			return nil, fmt.Errorf("engine: the length of sample %d (Options.SortEvalByLength): %w", i, err)
 		}
-		lengths[i], order[i] = length(sample), i
+		lengths[i], order[i] = length, i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(lengths[b], lengths[a]) })
 	return order, nil
 }
 
 // sortObserved puts what the task has recorded into the order of the set.
-func (s *Step[S, B]) sortObserved() error {
-	sorter, ok := s.task.(ObservationSorter)
+func (s *core) sortObserved() error {
+	sorter, ok := s.task.given.(ObservationSorter)
 	if s.eval.order == nil || !ok {
 		return nil
 	}
 	if err := sorter.SortObserved(s.eval.order); err != nil {
-		return fmt.Errorf("engine: Options.SortEvalByLength: %T: %w", s.task, err)
+		return fmt.Errorf("engine: Options.SortEvalByLength: %T: %w", s.task.given, err)
 	}
 	return nil
 }

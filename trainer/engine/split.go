@@ -37,12 +37,12 @@ func (p *pendingPass) forget() {
 	p.last = torch.Tensor{}
 }
 
-// Forward runs the forward pass of a micro-batch. Its graph is kept until Backward.
-func (s *Step[S, B]) Forward(ctx context.Context, b B, w trainer.Window) (err error) {
-	if is[TrainingStepper[B]](s.task) {
+// forward is [Step.Forward].
+func (s *core) forward(ctx context.Context, b any, w trainer.Window) (err error) {
+	if s.task.isTrainingStepper {
 		return fmt.Errorf("engine: %T has a training step of its own (engine.TrainingStepper), which cannot be "+
 			"divided into forward and backward: implement Loss alone, or use no hook and no report that comes "+
-			"between them", s.task)
+			"between them", s.task.given)
 	}
 	s.pending.drop()
 	if s.graphs != nil {
@@ -65,15 +65,15 @@ func (s *Step[S, B]) Forward(ctx context.Context, b B, w trainer.Window) (err er
 		}
 		s.pending.forget()
 		s.pending.last, s.pending.divisor = loss.Value.Detach().Keep(), divisor
-		if o, ok := s.task.(LossObserver[B]); ok {
-			o.ObserveLoss(b, loss.Value.Detach().DivScalar(divisor))
+		if s.task.isLossObserver {
+			s.task.ObserveLoss(b, loss.Value.Detach().DivScalar(divisor))
 		}
 		return nil
 	})
 }
 
 // Backward adds the gradient of the last Forward.
-func (s *Step[S, B]) Backward(ctx context.Context) error {
+func (s *core) Backward(ctx context.Context) error {
 	if !s.pending.waiting {
 		return errors.New("engine: Backward without a Forward before it")
 	}
@@ -84,7 +84,7 @@ func (s *Step[S, B]) Backward(ctx context.Context) error {
 }
 
 // BatchLoss waits for the device and returns the loss of the last Forward or Eval.
-func (s *Step[S, B]) BatchLoss() (l trainer.BatchLoss, err error) {
+func (s *core) BatchLoss() (l trainer.BatchLoss, err error) {
 	if s.eval.batches > 0 {
 		var loss float64
 		err = scoped(func() (err error) {

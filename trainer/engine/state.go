@@ -44,7 +44,7 @@ const orderState = "order"
 // Save writes the weights, the optimizer's state, the state of the random generators and what the
 // task adds to dir. It leaves the tensors to o.Later. Those that only an update changes are copied
 // while training continues, and the next call that may change them waits for the copy.
-func (s *Step[S, B]) Save(dir string, o trainer.SaveOptions) error {
+func (s *core) Save(dir string, o trainer.SaveOptions) error {
 	save := s.save
 	if s.sharded != nil {
 		save = s.saveParts
@@ -52,7 +52,7 @@ func (s *Step[S, B]) Save(dir string, o trainer.SaveOptions) error {
 	return inScope(func() error { return save(dir, o) })
 }
 
-func (s *Step[S, B]) save(dir string, o trainer.SaveOptions) error {
+func (s *core) save(dir string, o trainer.SaveOptions) error {
 	files, err := s.saved(o)
 	if err != nil {
 		return err
@@ -79,8 +79,8 @@ func (s *Step[S, B]) save(dir string, o trainer.SaveOptions) error {
 }
 
 // saveTexts writes the files of a save that hold no tensors.
-func (s *Step[S, B]) saveTexts(dir string, o trainer.SaveOptions) error {
-	if c, ok := s.task.(Configurer); ok {
+func (s *core) saveTexts(dir string, o trainer.SaveOptions) error {
+	if c, ok := s.task.given.(Configurer); ok {
 		if err := c.WriteConfig(dir); err != nil {
 			return err
 		}
@@ -97,7 +97,7 @@ func (s *Step[S, B]) saveTexts(dir string, o trainer.SaveOptions) error {
 
 // saved returns the tensor files of a save. Schedule-free optimizers save the averaged weights,
 // with which they are evaluated.
-func (s *Step[S, B]) saved(o trainer.SaveOptions) ([]tensorFile, error) {
+func (s *core) saved(o trainer.SaveOptions) ([]tensorFile, error) {
 	s.endsEval()
 	s.optimizerMode(false)
 	weights, err := s.weights()
@@ -112,7 +112,7 @@ func (s *Step[S, B]) saved(o trainer.SaveOptions) ([]tensorFile, error) {
 	if o.Gradients {
 		files = append(files, tensorFile{gradientsName, s.gradients(), nil})
 	}
-	if t, ok := s.task.(StateOwner); ok {
+	if t, ok := s.task.given.(StateOwner); ok {
 		state, err := t.State()
 		if err != nil {
 			return nil, err
@@ -125,7 +125,7 @@ func (s *Step[S, B]) saved(o trainer.SaveOptions) ([]tensorFile, error) {
 
 // still returns the tensors of a save that change in updates but not in passes: the trained
 // weights, their averages and the optimizer's state.
-func (s *Step[S, B]) still(files []tensorFile) map[torch.Tensor]bool {
+func (s *core) still(files []tensorFile) map[torch.Tensor]bool {
 	still := map[torch.Tensor]bool{}
 	for _, p := range nn.Params(s.task.Model()) {
 		still[p.Tensor] = p.Tensor.NeedsGrad()
@@ -142,7 +142,7 @@ func (s *Step[S, B]) still(files []tensorFile) map[torch.Tensor]bool {
 }
 
 // gradients returns the accumulated gradients of the current window.
-func (s *Step[S, B]) gradients() (list []torch.Named) {
+func (s *core) gradients() (list []torch.Named) {
 	for _, p := range nn.Params(s.task.Model()) {
 		if g := p.Tensor.Grad(); g.Defined() {
 			list = append(list, torch.Named{Name: p.Name, Tensor: g})
@@ -152,7 +152,7 @@ func (s *Step[S, B]) gradients() (list []torch.Named) {
 }
 
 // checkGradients returns the parameters for which gradients were saved, in the same order.
-func (s *Step[S, B]) checkGradients(gradients []torch.Named) ([]torch.Tensor, error) {
+func (s *core) checkGradients(gradients []torch.Named) ([]torch.Tensor, error) {
 	params := map[string]torch.Tensor{}
 	for _, p := range nn.Params(s.task.Model()) {
 		params[p.Name] = p.Tensor
@@ -175,7 +175,7 @@ func (s *Step[S, B]) checkGradients(gradients []torch.Named) ([]torch.Tensor, er
 // settings of the options. With o.Settings it gets the settings that were saved (weight decay,
 // betas and those of each group), whatever the options say, just as load_state_dict of torch.optim
 // restores param_groups.
-func (s *Step[S, B]) Load(dir string, o trainer.LoadOptions) (err error) {
+func (s *core) Load(dir string, o trainer.LoadOptions) (err error) {
 	s.copies.wait()
 	s.order.keep = o.KeepOrder
 	if s.sharded != nil {
@@ -254,7 +254,7 @@ type checkpointed struct {
 }
 
 // restore checks a checkpoint that was read and loads it into the step.
-func (s *Step[S, B]) restore(dir string, o trainer.LoadOptions, c checkpointed) error {
+func (s *core) restore(dir string, o trainer.LoadOptions, c checkpointed) error {
 	if err := s.checkGenerators(c.generators); err != nil {
 		return err
 	}
@@ -302,20 +302,20 @@ func (s *Step[S, B]) restore(dir string, o trainer.LoadOptions, c checkpointed) 
 }
 
 // checkTaskState checks the state of a StateOwner and returns a function that restores it.
-func (s *Step[S, B]) checkTaskState(state []torch.Named) (put func(), err error) {
-	t, ok := s.task.(StateOwner)
+func (s *core) checkTaskState(state []torch.Named) (put func(), err error) {
+	t, ok := s.task.given.(StateOwner)
 	if !ok {
 		return func() {}, nil
 	}
 	if len(state) != 1 || state[0].Name != taskState || state[0].Tensor.DType() != torch.Uint8 {
 		return nil, fmt.Errorf("the state of %T is missing: the checkpoint was made by another task, and the run cannot "+
-			"continue bit for bit", s.task)
+			"continue bit for bit", s.task.given)
 	}
 	return t.LoadState(state[0].Tensor.Bytes())
 }
 
 // putGenerators restores the states of generators, which have been checked.
-func (s *Step[S, B]) putGenerators(generators []torch.Named) {
+func (s *core) putGenerators(generators []torch.Named) {
 	s.order.put(nil)
 	for _, g := range generators {
 		if _, put, _ := s.generatorOf(g.Name); put != nil {
@@ -326,7 +326,7 @@ func (s *Step[S, B]) putGenerators(generators []torch.Named) {
 }
 
 // keepingOptimizer calls f and restores the optimizer if f fails.
-func (s *Step[S, B]) keepingOptimizer(f func() error) error {
+func (s *core) keepingOptimizer(f func() error) error {
 	builder, optimizer, momentum := s.builder, s.optimizer, s.momentum
 	err := f()
 	if err != nil {
@@ -338,7 +338,7 @@ func (s *Step[S, B]) keepingOptimizer(f func() error) error {
 // loadSettings restores what a checkpoint says about the optimizer: its settings if o asks for
 // them, and the momentum that a schedule has set. An optimizer made without momentum keeps momentum
 // buffers from then on.
-func (s *Step[S, B]) loadSettings(metadata map[string]string, o trainer.LoadOptions) error {
+func (s *core) loadSettings(metadata map[string]string, o trainer.LoadOptions) error {
 	if o.Settings {
 		if err := s.takeSettings(metadata["settings"]); err != nil {
 			return err
@@ -356,10 +356,10 @@ func (s *Step[S, B]) loadSettings(metadata map[string]string, o trainer.LoadOpti
 }
 
 // devices returns the devices whose generators a run on the options' device draws from.
-func (s *Step[S, B]) devices() []torch.Device { return torchsave.DevicesOf(s.options.Device) }
+func (s *core) devices() []torch.Device { return torchsave.DevicesOf(s.options.Device) }
 
 // generators returns the states of the generators that a run draws from.
-func (s *Step[S, B]) generators() (states []torch.Named) {
+func (s *core) generators() (states []torch.Named) {
 	add := func(name string, state []byte) {
 		states = append(states, torch.Named{Name: name, Tensor: torch.FromBytes(state, torch.Uint8, int64(len(state)))})
 	}
@@ -376,7 +376,7 @@ func (s *Step[S, B]) generators() (states []torch.Named) {
 	return states
 }
 
-func (s *Step[S, B]) checkGenerators(states []torch.Named) error {
+func (s *core) checkGenerators(states []torch.Named) error {
 	have := map[string]bool{}
 	for _, g := range states {
 		device, put, err := s.generatorOf(g.Name)
@@ -411,7 +411,7 @@ var deviceName = regexp.MustCompile(`^(cpu|cuda:\d+)$`)
 // generatorOf returns the device of a saved state, and a function that restores the state. The
 // state of a GPU's generator is restored on this run's GPU, whatever its index; if this run has no
 // GPU, put is nil.
-func (s *Step[S, B]) generatorOf(name string) (device torch.Device, put func([]byte), err error) {
+func (s *core) generatorOf(name string) (device torch.Device, put func([]byte), err error) {
 	own := s.taskGenerators()[name]
 	switch {
 	case name == orderState:
@@ -430,7 +430,7 @@ func (s *Step[S, B]) generatorOf(name string) (device torch.Device, put func([]b
 
 // warnOfGenerators warns of generators that could not be restored because the checkpoint was made
 // on another kind of device.
-func (s *Step[S, B]) warnOfGenerators(states []torch.Named) {
+func (s *core) warnOfGenerators(states []torch.Named) {
 	found := false
 	for _, g := range states {
 		if !strings.HasPrefix(g.Name, "cuda:") || s.taskGenerators()[g.Name] != nil {
@@ -448,14 +448,14 @@ func (s *Step[S, B]) warnOfGenerators(states []torch.Named) {
 	}
 }
 
-func (s *Step[S, B]) taskGenerators() map[string]*torch.Generator {
-	if o, ok := s.task.(GeneratorOwner); ok {
+func (s *core) taskGenerators() map[string]*torch.Generator {
+	if o, ok := s.task.given.(GeneratorOwner); ok {
 		return o.Generators()
 	}
 	return nil
 }
 
-func (s *Step[S, B]) loadScaler(dir string) error {
+func (s *core) loadScaler(dir string) error {
 	if s.scaler == nil {
 		return nil
 	}

@@ -1,74 +1,20 @@
 package engine
 
 import (
-	"fmt"
-	"slices"
+	"context"
 
-	"github.com/gotrainer/gotrainer/amp"
-	"github.com/gotrainer/gotrainer/dist"
-	"github.com/gotrainer/gotrainer/dist/shard"
-	"github.com/gotrainer/gotrainer/internal/torchsave"
-	"github.com/gotrainer/gotrainer/nn"
-	"github.com/gotrainer/gotrainer/optim"
-	"github.com/gotrainer/gotrainer/run"
-	"github.com/gotrainer/gotrainer/torch"
+	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/trainer"
 )
 
 // Step is a model, its optimizer and their state: a [trainer.Step] made by [New]. Like every Step
 // it is for use by one goroutine at a time.
 type Step[S, B any] struct {
-	task      Task[S, B]
-	init      func() (Task[S, B], error) // makes the task again when the run is seeded; nil: the task stays
-	fresh     bool                       // Seed has just made the task, which has not been used since
-	options   Options
-	optimizer optim.Optimizer
-	builder   optim.Builder // builder of optimizer: that of the options, or of a checkpoint
-	params    *torch.List   // the parameters that are trained
-	frozen    bool          // no parameter is trained
-	dense     int64         // see denseParams; 0: not counted yet
-	elements  int64         // number of elements of all parameters
-	trained   int64         // number of those that are not frozen
-	scaler    *amp.GradScaler
-	momentum  *float64 // last argument of SetMomentum
-
-	remote     bool // the device has its own memory, so reading a number waits for it
-	training   bool // the current mode of the model
-	modes      []modeReporter
-	stepping   bool // a training step is running
-	pending    pendingPass
-	arrivals   arrivals
-	prefetcher *prefetcher // nil: batches are not sent ahead
-	resident   *resident   // nil: no data set is on the device
-	random     random
-	order      globalOrder
-	copies     copies
-	ema        *average         // nil: none
-	python     torchsave.Random // Python's generators: see SaveTransformers
-
-	// What has accumulated since the last report, on the device so that no step waits for it.
-	lossSum  torch.Tensor
-	gradNorm torch.Tensor
-	normed   bool
-	// settings of the current window; skip: its gradients are not finite
-	skipNonFinite, stopAtNonFinite, skipUnseen, skip bool
-	// 1 if the gradients are not finite, for an optimizer that skips the update by itself;
-	// undefined: not needed yet
-	nonFinite torch.Tensor
-	logged    logged
-	unseen    bool // the last Update did not wait to learn whether it was skipped
-
-	group     *dist.Group // nil: one process
-	parallel  parallel
-	sharded   *shard.Model // parallel, with Options.Sharding; nil: without, or not yet
-	backwards int          // backward passes since the last forward pass began
-	groupErr  error        // why the last call among the processes has failed, if that is not the error of an operator
-
-	graphs      *graphs         // nil: none
-	warned      map[string]bool // formats that once has used
-	eval        evaluation
-	predictions *Predictions
-	lowered     []loweredTensor
+	// Go compiles the methods of a generic type again for every pair of types that a program uses.
+	// Nearly all that a Step does concerns neither S nor B, so its core does it, which is compiled
+	// once. The methods in this file are those that mention a type. They pass batches to the core as
+	// values of type any, and the core passes them to the task, which has its types back: typed.go.
+	core
 }
 
 var (
@@ -83,7 +29,7 @@ var (
 // New makes a Step from a task. It moves the model to the device, loads initial weights and builds
 // the optimizer.
 func New[S, B any](task Task[S, B], o Options) (*Step[S, B], error) {
-	return newStep(task, nil, o)
+	return newStep[S, B](untyped(task), nil, o)
 }
 
 // NewFromInit is [New] with a function that makes the task and its model: model_init of Hugging
@@ -92,236 +38,81 @@ func New[S, B any](task Task[S, B], o Options) (*Step[S, B], error) {
 // the seed, and the random numbers that follow continue from there. Anything trained before is lost
 // at that point.
 func NewFromInit[S, B any](init func() (Task[S, B], error), o Options) (*Step[S, B], error) {
-	task, err := callInit(init)
+	makeTask := func() (task, error) {
+		t, err := init()
+		return untyped(t), err
+	}
+	t, err := callInit(makeTask)
 	if err != nil {
 		return nil, err
 	}
-	return newStep(task, init, o)
+	return newStep[S, B](t, makeTask, o)
 }
 
-func callInit[S, B any](init func() (Task[S, B], error)) (task Task[S, B], err error) {
-	err = try(func() (err error) {
-		task, err = init()
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("engine: the function that makes the model: %w", err)
-	}
-	return task, nil
-}
-
-func newStep[S, B any](task Task[S, B], init func() (Task[S, B], error), o Options) (*Step[S, B], error) {
-	if err := o.validate(); err != nil {
-		return nil, run.Usage(err) // exit code 2, like that of a trainer.OptionError
-	}
-	s := &Step[S, B]{task: task, init: init, options: o, warned: map[string]bool{}}
-	if err := try(s.prepare); err != nil {
+func newStep[S, B any](t task, init func() (task, error), o Options) (*Step[S, B], error) {
+	s := new(Step[S, B])
+	if err := s.begin(t, init, o); err != nil {
 		return nil, err
-	}
-	s.warnOfIdleGPU()
-	if text := s.options.slowBF16(); text != "" {
-		s.warn("%s", text)
 	}
 	return s, nil
 }
 
-func (s *Step[S, B]) prepare() error { return s.onDevice(s.prepareOnDevice) }
-
-func (s *Step[S, B]) prepareOnDevice() error {
-	s.options.apply()
-	s.remote = isRemote(s.options.Device)
-	device := s.options.Device
-	if s.options.Prefetch {
-		s.prefetcher = &prefetcher{device: device, side: newSideStream(device), sent: &s.arrivals}
-	}
-	if limit := s.options.DatasetOnDevice; limit > 0 {
-		s.resident = &resident{device: device, limit: limit, handed: &s.arrivals}
-	}
-	if s.options.NonPaddingTokens && !is[TokenCounter[B]](s.task) {
-		s.warn("Options.NonPaddingTokens is set, but %T counts no tokens (engine.TokenCounter), so it has no effect",
-			s.task)
-	}
-	s.lossSum = torch.TensorOptions{Device: s.options.Device}.Zeros().Keep()
-	s.gradNorm = torch.TensorOptions{Device: s.options.Device}.Zeros().Keep()
-	if s.options.Optimizer == nil {
-		s.options.Optimizer = optim.AdamW{LR: 5e-5, WeightDecay: new(0.0)}
-	}
-	return s.prepareModel()
-}
-
-func (s *Step[S, B]) prepareModel() error {
-	if err := s.checkTask(); err != nil {
-		return run.Usage(err)
-	}
-	model := s.task.Model()
-	if parts := nn.LinearParts(model); len(parts) > 0 {
-		return fmt.Errorf("engine: only parts of the model are here (%s); divided layers (dist/tensor) need a "+
-			"training loop of your own", parts[0])
-	}
-	if !s.drawsByLayer() {
-		if err := nn.Materialize(model); err != nil {
-			return fmt.Errorf("engine: %w", err)
-		}
-	}
-	if s.options.InitWeightsFrom != "" {
-		if err := s.readWeights(s.weightsFile(s.options.InitWeightsFrom)); err != nil {
-			return fmt.Errorf("engine: Options.InitWeightsFrom: %w", err)
-		}
-	}
-	if l, ok := s.task.(TrainingLogger); ok {
-		s.logged.begin(l.TrainingLogs(), s.options.Device)
-	}
-	if s.options.Device != torch.CPU {
-		nn.To(model, torch.TensorOptions{Device: s.options.Device})
-	}
-	if f := s.options.MemoryFormat; f != torch.ContiguousFormat {
-		nn.ToMemoryFormat(model, f)
-	}
-	nn.SetTraining(model, true)
-	s.training, s.modes = true, modesOf(model)
-	if s.options.NEFTuneAlpha > 0 {
-		if err := s.activateNEFTune(model); err != nil {
-			return err
-		}
-	}
-	if s.options.GradientCheckpointing {
-		if err := enableGradientCheckpointing(model); err != nil {
-			return err
-		}
-	}
-	var trained []torch.Named
-	var tensors []torch.Tensor
-	s.elements, s.trained = 0, 0
-	for _, p := range nn.Params(model) {
-		s.elements += p.Tensor.Numel()
-		if p.Tensor.NeedsGrad() {
-			s.trained += p.Tensor.Numel()
-			trained = append(trained, p)
-			tensors = append(tensors, p.Tensor)
-		}
-	}
-	if s.elements == 0 && len(nn.Params(model)) == 0 {
-		return fmt.Errorf("engine: the model %T has no parameter: are its fields tagged, as in `param:\"weight\"`?",
-			model)
-	}
-	s.params, s.dense, s.frozen = torch.NewList(tensors...), 0, len(trained) == 0
-	if s.options.Precision == amp.FP16 {
-		s.scaler = amp.NewGradScaler(amp.GradScalerOptions{})
-	}
-	if err := s.buildOptimizer(model, trained); err != nil {
-		return err
-	}
-	s.buildGraphs()
-	return s.buildAverage(model)
-}
-
-// checkTask refuses options that this task cannot carry out.
-func (s *Step[S, B]) checkTask() error {
-	if v, ok := s.task.(OptionsValidator); ok {
-		if err := v.ValidateOptions(s.options); err != nil {
-			return fmt.Errorf("engine: %w", err)
-		}
-	}
-	var r refusals
-	s.checkSortedEval(&r)
-	predicts, evaluates, o := is[Predictor[B]](s.task), is[Evaluator[B]](s.task), s.options
-	for _, c := range []struct {
-		name string
-		set  bool
-	}{
-		{"Loss", o.Loss != nil},
-		{"LabelSmoothing", o.LabelSmoothing != 0},
-		{"ComputeMetrics", o.ComputeMetrics != nil},
-		{"BatchMetrics", o.BatchMetrics != nil},
-		{"PreprocessLogits", o.PreprocessLogits != nil},
-	} {
-		r.when(c.set && !predicts, "%s is set, but %T does not show what its model returns: it must implement "+
-			"engine.Predictor", c.name, s.task)
-		r.when(c.set && evaluates, "%s is set, but %T evaluates by itself (engine.Evaluator); implement engine.Observer in "+
-			"its place", c.name, s.task)
-	}
-	return r.first
-}
-
-func (s *Step[S, B]) buildOptimizer(model any, params []torch.Named) error {
-	var groups []optim.Group
-	switch {
-	case s.options.lowRank():
-		var err error
-		if groups, err = s.lowRankGroups(model, params); err != nil {
-			return err
-		}
-	case s.options.Groups != nil:
-		groups = s.options.Groups(model, params)
-	default:
-		groups = noDecayGroups(model, params)
-	}
-	// like bitsandbytes, keep the states of embeddings in 32 bits in 8-bit optimizers
-	embeddings := embeddingWeights(model)
-	groups = slices.Clone(groups)
-	builder := optim.KeepIn32Bits(s.options.Optimizer, embeddings...)
-	for i := range groups {
-		groups[i].Optimizer = optim.KeepIn32Bits(groups[i].Optimizer, embeddings...)
-	}
-	if err := s.makeOptimizer(builder, groups); err != nil {
-		return fmt.Errorf("engine: Options.Optimizer: %w", err)
-	}
-	return nil
-}
-
-func (s *Step[S, B]) makeOptimizer(builder optim.Builder, groups []optim.Group) error {
-	build := builder.Build
-	if s.sharded != nil { // for the parts of this process
-		build = func(groups []optim.Group) (optim.Optimizer, error) { return s.sharded.Optimizer(builder, groups) }
-	}
-	optimizer, err := build(groups)
-	if err != nil {
-		return err
-	}
-	if err := s.checkUpdater(optimizer); err != nil {
-		return err
-	}
-	if former, ok := s.optimizer.(optim.BackwardUpdater); ok {
-		former.RemoveHooks()
-	}
-	s.builder, s.optimizer, s.momentum = builder, optimizer, nil
-	return nil
-}
-
 // Collate calls the task.
-func (s *Step[S, B]) Collate(samples []S) (B, error) { return s.task.Collate(samples) }
+func (s *Step[S, B]) Collate(samples []S) (B, error) {
+	return as[Task[S, B]](s.task.given).Collate(samples)
+}
+
+// Loader makes the loaders of a run that sends batches ahead, keeps its training set on the device
+// or evaluates by length. In all other cases it leaves them to the trainer. It refuses a batch size
+// that the task does ([BatchSizeValidator]).
+func (s *Step[S, B]) Loader(set data.Dataset[S], o trainer.LoaderOptions) (trainer.BatchLoader[B], error) {
+	l, err := s.loader(&typedSamples[S, B]{set, s}, o)
+	if l == nil {
+		return nil, err
+	}
+	return loader[B]{l.lengths, typedPass[B](l.pass)}, nil
+}
+
+// Count returns the numbers of labelled items ([ItemCounter]) and input tokens ([TokenCounter]) of
+// a batch, as the task counts them; with [Options].NonPaddingTokens, the tokens exclude padding.
+// The floating-point operations of the forward and the backward pass are estimated as 6 per token
+// and per parameter, not counting the weights of embeddings, as in floating_point_ops of
+// transformers. What the task does not count is 0.
+func (s *Step[S, B]) Count(b B) (n trainer.Counts) {
+	if s.task.counts() { // otherwise nothing is allocated to pass the batch
+		n = s.count(b)
+	}
+	return n
+}
+
+// Train adds the gradient of one micro-batch.
+func (s *Step[S, B]) Train(ctx context.Context, b B, w trainer.Window) error {
+	return s.train(ctx, b, w)
+}
+
+// Forward runs the forward pass of a micro-batch. Its graph is kept until Backward.
+func (s *Step[S, B]) Forward(ctx context.Context, b B, w trainer.Window) (err error) {
+	return s.forward(ctx, b, w)
+}
+
+// FindNonFinite runs the forward and the backward pass on a micro-batch again, with different
+// random numbers. It can name layers of package nn that have parameters.
+func (s *Step[S, B]) FindNonFinite(ctx context.Context, b B, w trainer.Window) (o trainer.NonFiniteOrigin, err error) {
+	return s.findNonFinite(ctx, b, w)
+}
+
+// Eval adds a batch to the running evaluation. It does not wait for the device, unless the task
+// does.
+func (s *Step[S, B]) Eval(_ context.Context, b B) error { return s.evaluate(b) }
+
+// EvalRound adds the batches of all processes in one round to the running evaluation.
+func (s *Step[S, B]) EvalRound(ctx context.Context, r trainer.EvalRound[B]) error {
+	return s.evalRound(ctx, trainer.EvalRound[any]{Batch: r.Batch, Rows: r.Rows, Round: r.Round})
+}
 
 // Recycle calls the task's Recycle, if it is a [Recycler].
 func (s *Step[S, B]) Recycle(b B) {
-	if t, ok := s.task.(Recycler[B]); ok {
-		t.Recycle(b)
+	if s.task.isRecycler {
+		as[Recycler[B]](s.task.given).Recycle(b)
 	}
-}
-
-// SetMomentum sets the momentum of the optimizer, or its beta1, from the next Update on.
-func (s *Step[S, B]) SetMomentum(momentum float64) error {
-	o, ok := s.optimizer.(optim.MomentumSetter)
-	if !ok {
-		return fmt.Errorf("engine: the schedule moves the momentum, but the optimizer %T has no method SetMomentum "+
-			"(optim.MomentumSetter)", s.optimizer)
-	}
-	err := try(func() error { return o.SetMomentum(momentum) })
-	if err == nil {
-		s.momentum = &momentum
-	}
-	return err
-}
-
-// Model returns the task's model.
-func (s *Step[S, B]) Model() any {
-	s.fresh = false // the caller may change it
-	s.copies.wait()
-	return s.task.Model()
-}
-
-// Optimizer returns the optimizer.
-func (s *Step[S, B]) Optimizer() optim.Optimizer {
-	s.fresh = false
-	s.copies.wait()
-	return s.optimizer
 }

@@ -132,12 +132,6 @@ type Recycler[B any] interface {
 	Recycle(b B)
 }
 
-// is reports whether a value, such as a task or an optimizer, also implements T.
-func is[T any](v any) bool {
-	_, ok := v.(T)
-	return ok
-}
-
 // OptionsValidator is a [Task] that refuses options which have no meaning for it. [New] calls it
 // before anything else.
 type OptionsValidator interface {

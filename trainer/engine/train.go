@@ -40,7 +40,7 @@ func scoped(f func() error) error {
 // mode puts the model into training or evaluation mode, or keeps its current mode. In training,
 // some modules may remain in evaluation mode; if all of them are, a callback has left the model in
 // that mode.
-func (s *Step[S, B]) mode(training, keep bool) {
+func (s *core) mode(training, keep bool) {
 	s.fresh = false
 	if training {
 		s.endsEval() // a failed evaluation has not done so
@@ -71,7 +71,7 @@ func modesOf(model any) (list []modeReporter) {
 	return list
 }
 
-func (s *Step[S, B]) pass(items int64) ForwardPass {
+func (s *core) pass(items int64) ForwardPass {
 	s.arrivals.forget(func(a *arrival) bool { return a.used }) // by earlier passes
 	const unloaded = " is set, but the batches of this run do not come from a loader over a data set (a stream of data " +
 		"does not), so "
@@ -85,22 +85,22 @@ func (s *Step[S, B]) pass(items int64) ForwardPass {
 }
 
 // trainingPass is the pass of a micro-batch.
-func (s *Step[S, B]) trainingPass(ctx context.Context, w trainer.Window) ForwardPass {
+func (s *core) trainingPass(ctx context.Context, w trainer.Window) ForwardPass {
 	p := s.pass(w.Items)
 	p.Part, p.WindowLen, p.gathering = w.Share > 0, w.Len, s.gathering(ctx)
 	return p
 }
 
-// Train adds the gradient of one micro-batch.
-func (s *Step[S, B]) Train(ctx context.Context, b B, w trainer.Window) error {
+// train is [Step.Train].
+func (s *core) train(ctx context.Context, b any, w trainer.Window) error {
 	if err := s.beforeForward(ctx, w); err != nil {
 		return err
 	}
 	err := s.gather(w, func() torch.Tensor {
 		s.mode(true, w.KeepMode)
 		loss := s.passes(ctx, b, w)
-		if o, ok := s.task.(LossObserver[B]); ok {
-			o.ObserveLoss(b, loss)
+		if s.task.isLossObserver {
+			s.task.ObserveLoss(b, loss)
 		}
 		return loss
 	})
@@ -112,7 +112,7 @@ func (s *Step[S, B]) Train(ctx context.Context, b B, w trainer.Window) error {
 
 // gather runs the passes of a micro-batch and adds the loss they return to the sum since the last
 // report.
-func (s *Step[S, B]) gather(w trainer.Window, passes func() torch.Tensor) error {
+func (s *core) gather(w trainer.Window, passes func() torch.Tensor) error {
 	err := s.stepped(func() error {
 		s.logged.fresh = torch.Tensor{}
 		loss := passes()
@@ -125,17 +125,17 @@ func (s *Step[S, B]) gather(w trainer.Window, passes func() torch.Tensor) error 
 }
 
 // stepped is inScope for a part of a training step.
-func (s *Step[S, B]) stepped(f func() error) error {
+func (s *core) stepped(f func() error) error {
 	s.stepping = true
 	defer func() { s.stepping = false }()
 	return inScope(f)
 }
 
 // trainingStep runs forward and backward on a micro-batch and returns the loss to report.
-func (s *Step[S, B]) trainingStep(ctx context.Context, p ForwardPass, b B, w trainer.Window) torch.Tensor {
-	if t, ok := s.task.(TrainingStepper[B]); ok {
-		return t.TrainingStep(Training[B]{
-			ForwardPass: p, Loss: func(b B) Loss { return s.loss(p, b) },
+func (s *core) trainingStep(ctx context.Context, p ForwardPass, b any, w trainer.Window) torch.Tensor {
+	if s.task.isTrainingStepper {
+		return s.task.TrainingStep(Training[any]{
+			ForwardPass: p, Loss: func(b any) Loss { return s.loss(p, b) },
 			Backward: func(l Loss) torch.Tensor { return s.backward(ctx, l, w) },
 		}, b).Detach()
 	}
@@ -143,12 +143,11 @@ func (s *Step[S, B]) trainingStep(ctx context.Context, p ForwardPass, b B, w tra
 }
 
 // loss runs the forward pass and computes the loss that the options select.
-func (s *Step[S, B]) loss(p ForwardPass, b B) (loss Loss) {
+func (s *core) loss(p ForwardPass, b any) (loss Loss) {
 	if s.options.ownLoss() {
-		t := s.task.(Predictor[B]) // checked by New
 		var o Outputs
-		p.Autocast(func() { o = t.Predict(p, b) })
-		loss, _ = s.lossOf(p, t, o)
+		p.Autocast(func() { o = s.task.Predict(p, b) }) // New has looked whether it is a Predictor
+		loss, _ = s.lossOf(p, o)
 		return loss
 	}
 	p.Autocast(func() { loss = s.task.Loss(p, b) })
@@ -156,7 +155,7 @@ func (s *Step[S, B]) loss(p ForwardPass, b B) (loss Loss) {
 }
 
 // backward divides and scales a loss, runs the backward pass and returns the divided loss.
-func (s *Step[S, B]) backward(ctx context.Context, loss Loss, w trainer.Window) torch.Tensor {
+func (s *core) backward(ctx context.Context, loss Loss, w trainer.Window) torch.Tensor {
 	defer s.explain(loss.Value)
 	value := loss.Value
 	switch {
@@ -175,7 +174,7 @@ func (s *Step[S, B]) backward(ctx context.Context, loss Loss, w trainer.Window) 
 		panic(torch.Errorf("Backward", torch.ErrValue, "all parameters of %T are frozen, so its loss has no gradient: "+
 			"such a model can be evaluated, not trained; SetRequiresGrad(true) those to train", s.task.Model()))
 	}
-	s.logged.take(s.task, loss.Logged)
+	s.logged.take(s.task.given, loss.Logged)
 	s.beginBackward(w)
 	scaled := value
 	if s.scaler != nil {
@@ -187,7 +186,7 @@ func (s *Step[S, B]) backward(ctx context.Context, loss Loss, w trainer.Window) 
 
 // explain replaces the panic of a backward pass if a loss is to blame that cannot be trained on. It
 // looks only then, since each question is a call of the shim.
-func (s *Step[S, B]) explain(loss torch.Tensor) {
+func (s *core) explain(loss torch.Tensor) {
 	p := recover()
 	if p == nil {
 		return
@@ -208,14 +207,14 @@ func (s *Step[S, B]) explain(loss torch.Tensor) {
 }
 
 // beginBackward records the settings of a window.
-func (s *Step[S, B]) beginBackward(w trainer.Window) {
+func (s *core) beginBackward(w trainer.Window) {
 	s.beforeBackward(w)
 	s.skipNonFinite, s.stopAtNonFinite, s.skipUnseen = w.SkipNonFinite, w.StopAtNonFinite, w.SkipUnseen
 }
 
 // addLoss adds a loss to the sum on the device. With FilterLoss, a loss that is not finite counts
 // as the mean so far.
-func (s *Step[S, B]) addLoss(loss torch.Tensor, w trainer.Window) {
+func (s *core) addLoss(loss torch.Tensor, w trainer.Window) {
 	if w.FilterLoss {
 		loss = torch.Where(loss.IsFinite(), loss, s.lossSum.DivScalar(1+w.SinceLog))
 	}
@@ -224,10 +223,10 @@ func (s *Step[S, B]) addLoss(loss torch.Tensor, w trainer.Window) {
 
 // waits reports whether Update must know if it changes the weights: the loop needs it, the
 // optimizer cannot skip a step by itself, or an average of the weights must not be updated.
-func (s *Step[S, B]) waits() bool { return !s.skipUnseen || s.ema != nil || !s.fused() }
+func (s *core) waits() bool { return !s.skipUnseen || s.ema != nil || !s.fused() }
 
 // Clip unscales the gradients and limits their norm and their values.
-func (s *Step[S, B]) Clip(ctx context.Context) error {
+func (s *core) Clip(ctx context.Context) error {
 	limits := s.clipped() && (s.options.MaxGradNorm >= 0 || s.options.MaxGradValue > 0)
 	if s.scaler == nil && !limits && !s.normed && !s.skipNonFinite { // nothing to compute
 		s.skip = false
@@ -258,7 +257,7 @@ func (s *Step[S, B]) Clip(ctx context.Context) error {
 
 // checkGradNorm checks whether the norm of the gradients is finite. It waits for the device only if
 // Update has to know.
-func (s *Step[S, B]) checkGradNorm(ctx context.Context) {
+func (s *core) checkGradNorm(ctx context.Context) {
 	norm := s.gradNorm
 	if !s.normed {
 		norm = s.norm(ctx, 0)
@@ -274,7 +273,7 @@ func (s *Step[S, B]) checkGradNorm(ctx context.Context) {
 	s.nonFinite.Copy_(finite.LogicalNot())
 }
 
-func (s *Step[S, B]) clip(ctx context.Context) {
+func (s *core) clip(ctx context.Context) {
 	if limit := cmp.Or(s.options.MaxGradNorm, 1); limit > 0 {
 		if math.IsInf(limit, 1) { // only reported
 			limit = 0
@@ -291,7 +290,7 @@ func (s *Step[S, B]) clip(ctx context.Context) {
 // update to be skipped, under loss scaling or SkipNonFinite, Update has to wait for the device to
 // learn whether they are finite. It does not wait if the result is not needed
 // (trainer.Window.SkipUnseen) and the optimizer is fused: its kernel then decides.
-func (s *Step[S, B]) Update(ctx context.Context, lr float64) (applied bool, err error) {
+func (s *core) Update(ctx context.Context, lr float64) (applied bool, err error) {
 	s.copies.wait()
 	err = s.reason(inScope(func() (err error) {
 		applied, err = s.step(lr)
@@ -308,7 +307,7 @@ func (s *Step[S, B]) Update(ctx context.Context, lr float64) (applied bool, err 
 }
 
 // step makes the optimizer's step, or skips it.
-func (s *Step[S, B]) step(lr float64) (applied bool, err error) {
+func (s *core) step(lr float64) (applied bool, err error) {
 	s.unseen = !s.waits() && (s.scaler != nil || s.skipNonFinite)
 	switch {
 	case s.unseen && s.scaler != nil:
@@ -330,7 +329,7 @@ func (s *Step[S, B]) step(lr float64) (applied bool, err error) {
 
 // leftOut waits for the device and reports whether the last Update skipped its step although it
 // returned true.
-func (s *Step[S, B]) leftOut() bool {
+func (s *core) leftOut() bool {
 	switch {
 	case !s.unseen:
 		return false
@@ -341,14 +340,14 @@ func (s *Step[S, B]) leftOut() bool {
 }
 
 // endsEval puts the trained weights back after an evaluation.
-func (s *Step[S, B]) endsEval() {
+func (s *core) endsEval() {
 	s.raise()
 	s.ema.hide()
 }
 
 // Report reads back from the device the sum of losses (with several processes, the mean over them),
 // the last gradient norm, and the numbers of a TrainingLogger.
-func (s *Step[S, B]) Report(ctx context.Context) (r trainer.Report, err error) {
+func (s *core) Report(ctx context.Context) (r trainer.Report, err error) {
 	if err := s.averageLoss(ctx); err != nil {
 		return r, err
 	}
@@ -368,7 +367,7 @@ func (s *Step[S, B]) Report(ctx context.Context) (r trainer.Report, err error) {
 
 // GradNorm returns the total norm of the gradients before clipping at the last update. ok is false
 // if none was computed. It waits for the device.
-func (s *Step[S, B]) GradNorm() (norm float64, ok bool, err error) {
+func (s *core) GradNorm() (norm float64, ok bool, err error) {
 	if !s.normed {
 		return 0, false, nil
 	}
@@ -377,7 +376,7 @@ func (s *Step[S, B]) GradNorm() (norm float64, ok bool, err error) {
 }
 
 // OutOfMemory reports whether err means that the device ran out of memory.
-func (s *Step[S, B]) OutOfMemory(err error) bool { return errors.Is(err, torch.ErrOutOfMemory) }
+func (s *core) OutOfMemory(err error) bool { return errors.Is(err, torch.ErrOutOfMemory) }
 
 // ZeroGrad removes the gradients of all trained parameters.
-func (s *Step[S, B]) ZeroGrad() error { return torch.Try(s.zeroGrad) }
+func (s *core) ZeroGrad() error { return torch.Try(s.zeroGrad) }

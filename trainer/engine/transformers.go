@@ -31,7 +31,7 @@ var _ trainer.TransformersStep = (*Step[int, int])(nil)
 // the states they had in a checkpoint of transformers or, if there was none, those set by set_seed.
 // The large file, the optimizer's state, is written from the copy that Save has just made if Save
 // leaves it to o.Later.
-func (s *Step[S, B]) SaveTransformers(dir string, at trainer.SchedulePosition, o trainer.SaveOptions) error {
+func (s *core) SaveTransformers(dir string, at trainer.SchedulePosition, o trainer.SaveOptions) error {
 	state, err := torchsave.StateDict(s.optimizer, at.Next)
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (s *Step[S, B]) SaveTransformers(dir string, at trainer.SchedulePosition, o
 // LoadTransformers continues from a checkpoint of Hugging Face's Trainer. All files are read and
 // checked before anything is changed. The optimizer keeps the settings of the options, and a
 // warning is given if those of the checkpoint differ.
-func (s *Step[S, B]) LoadTransformers(dir string) (at trainer.SchedulePosition, err error) {
+func (s *core) LoadTransformers(dir string) (at trainer.SchedulePosition, err error) {
 	s.copies.wait()
 	if s.sharded != nil {
 		return at, errors.New("the checkpoint is one of transformers, whose optimizer state is not divided: start a " +
@@ -81,7 +81,7 @@ func (s *Step[S, B]) LoadTransformers(dir string) (at trainer.SchedulePosition, 
 	return at, err
 }
 
-func (s *Step[S, B]) loadTransformers(dir string) (at trainer.SchedulePosition, err error) {
+func (s *core) loadTransformers(dir string) (at trainer.SchedulePosition, err error) {
 	state, err := torchsave.ReadFile(filepath.Join(dir, transformersOptimizer))
 	if err != nil {
 		return at, fmt.Errorf("%s: %w", transformersOptimizer, err)
@@ -133,7 +133,7 @@ func (s *Step[S, B]) loadTransformers(dir string) (at trainer.SchedulePosition, 
 
 // readTransformersRandom reads the states of the generators of this run's devices. A generator
 // without a state in the file is left as it is, with a warning.
-func (s *Step[S, B]) readTransformersRandom(path string) (r torchsave.Random, found map[torch.Device][]byte,
+func (s *core) readTransformersRandom(path string) (r torchsave.Random, found map[torch.Device][]byte,
 	err error) {
 	r, states, _, err := torchsave.ReadRandom(path, torchsave.TransformersRandom)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -163,7 +163,7 @@ func (s *Step[S, B]) readTransformersRandom(path string) (r torchsave.Random, fo
 
 // pythonRandom returns the states of Python's generators in a checkpoint of this step, if it has
 // them.
-func (s *Step[S, B]) pythonRandom(dir string) (torchsave.Random, error) {
+func (s *core) pythonRandom(dir string) (torchsave.Random, error) {
 	path := filepath.Join(dir, transformersRandom)
 	r, _, _, err := torchsave.ReadRandom(path, torchsave.TransformersRandom)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -175,7 +175,7 @@ func (s *Step[S, B]) pythonRandom(dir string) (torchsave.Random, error) {
 	return r, nil
 }
 
-func (s *Step[S, B]) readTransformersScaler(path string) (state amp.GradScalerState, err error) {
+func (s *core) readTransformersScaler(path string) (state amp.GradScalerState, err error) {
 	if s.scaler == nil {
 		return state, nil
 	}
@@ -190,7 +190,7 @@ func (s *Step[S, B]) readTransformersScaler(path string) (state amp.GradScalerSt
 var notSettings = []string{"lr", "initial_lr", "params", "param_names", "foreach", "capturable", "differentiable"}
 
 // warnOfSettings warns of settings of the optimizer that differ from those in a checkpoint.
-func (s *Step[S, B]) warnOfSettings(saved map[string]any) error {
+func (s *core) warnOfSettings(saved map[string]any) error {
 	own, err := torchsave.StateDict(s.optimizer, 0)
 	if err != nil {
 		return err
