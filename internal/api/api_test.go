@@ -98,7 +98,7 @@ func list(t *testing.T, folder string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, folder, "*.go"))
 	require.NoError(t, err)
-	var lines []string
+	var decls []ast.Decl
 	fset := token.NewFileSet()
 	for _, path := range files {
 		if strings.HasSuffix(path, "_test.go") {
@@ -109,9 +109,12 @@ func list(t *testing.T, folder string) string {
 		if f.Name.Name == "main" {
 			return ""
 		}
-		for _, d := range f.Decls {
-			lines = append(lines, declared(fset, d)...)
-		}
+		decls = append(decls, f.Decls...)
+	}
+	text := textIn(fset)
+	lines := structsOf(decls).promoted(text)
+	for _, d := range decls {
+		lines = append(lines, declared(d, text)...)
 	}
 	slices.Sort(lines)
 	lines = slices.Compact(lines) // declared in files for different systems
@@ -121,26 +124,37 @@ func list(t *testing.T, folder string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-func declared(fset *token.FileSet, d ast.Decl) (lines []string) {
-	text := func(n ast.Node) string {
+// textIn returns a function that returns a piece of source in one line.
+func textIn(fset *token.FileSet) func(ast.Node) string {
+	return func(n ast.Node) string {
 		var b bytes.Buffer
 		if err := printer.Fprint(&b, fset, n); err != nil {
 			panic(err) // cannot happen: what was parsed can be printed
 		}
 		return strings.Join(strings.Fields(b.String()), " ")
 	}
+}
+
+func methodLine(receiver, name, signature string) string {
+	return fmt.Sprintf("method (%s) %s%s", receiver, name, strings.TrimPrefix(signature, "func"))
+}
+
+func fieldLine(of, name, fieldType string) string {
+	return "type " + of + ", " + name + " " + fieldType
+}
+
+func declared(d ast.Decl, text func(ast.Node) string) (lines []string) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
 		if !d.Name.IsExported() {
 			return nil
 		}
-		signature := strings.TrimPrefix(text(d.Type), "func")
 		if d.Recv == nil {
-			return []string{"func " + d.Name.Name + signature}
+			return []string{"func " + d.Name.Name + strings.TrimPrefix(text(d.Type), "func")}
 		}
 		receiver := text(d.Recv.List[0].Type)
 		if ast.IsExported(strings.TrimLeft(receiver, "*")) {
-			return []string{fmt.Sprintf("method (%s) %s%s", receiver, d.Name.Name, signature)}
+			return []string{methodLine(receiver, d.Name.Name, text(d.Type))}
 		}
 	case *ast.GenDecl:
 		for _, s := range d.Specs {
@@ -203,7 +217,7 @@ func typeLines(s *ast.TypeSpec, text func(ast.Node) string) (lines []string) {
 				if signature, ok := strings.CutPrefix(of, "func("); ok && isInterface {
 					lines = append(lines, "type "+s.Name.Name+", "+n.Name+"("+signature)
 				} else {
-					lines = append(lines, "type "+s.Name.Name+", "+n.Name+" "+of)
+					lines = append(lines, fieldLine(s.Name.Name, n.Name, of))
 				}
 			}
 		}
@@ -239,7 +253,7 @@ func g() {}
 	require.NoError(t, err)
 	var lines []string
 	for _, d := range f.Decls {
-		lines = append(lines, declared(fset, d)...)
+		lines = append(lines, declared(d, textIn(fset))...)
 	}
 	assert.Equal(t, []string{
 		"type A[T any, S ~int] struct", "type A, io.Reader", "type A, B int",
