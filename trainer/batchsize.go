@@ -15,7 +15,7 @@ import (
 // fitShrinking runs with smaller and smaller batches until they fit into memory, like
 // find_executable_batch_size of accelerate: each size is nine tenths of the one before, rounded
 // down.
-func (t *Trainer[S, B]) fitShrinking(ctx context.Context, source func(*runner[S, B]) error) (err error) {
+func (t *core) fitShrinking(ctx context.Context, source func(*runner) error) (err error) {
 	o := t.options
 	t.last = t.newRunner(ctx, o)
 	if o.ResumeFrom != "" {
@@ -75,7 +75,7 @@ func (o *Options) resumedBatchSize() (int, error) {
 
 // returnToBegin saves the state of the step before the first update or, in a later attempt,
 // restores it, so that nothing remains of updates with batches that were too large.
-func (r *runner[S, B]) returnToBegin() error {
+func (r *runner) returnToBegin() error {
 	if r.begin == nil || r.o.Semantics.RetryFromTrained || r.run.Info.ResumedFrom != "" {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (r *runner[S, B]) returnToBegin() error {
 	case !saves && r.saver.again:
 		r.warn("%T cannot be saved (its About().Saves is false), so its weights keep the updates made with "+
 			"larger batches",
-			r.step)
+			r.step.given)
 		return nil
 	case !saves:
 		return nil

@@ -63,7 +63,7 @@ func (m bestMetric) direction() string {
 }
 
 // decides reports whether the evaluations of the run are compared to find the best.
-func (ev *evaluator[S, B]) decides() bool { return ev.bestMetric.track && len(ev.sets) > 0 }
+func (ev *evaluator) decides() bool { return ev.bestMetric.track && len(ev.sets) > 0 }
 
 // bestOf returns the best evaluation in a log, or the zero value if none has the metric. An
 // evaluation before the first update does not count.
@@ -97,7 +97,7 @@ func (m bestMetric) value(row Logs) (v float64, ok bool, err error) {
 
 // consider records an evaluation if it is the best so far. saved is the checkpoint of its update;
 // empty: there is none yet.
-func (ev *evaluator[S, B]) consider(row Logs, saved string) (bool, error) {
+func (ev *evaluator) consider(row Logs, saved string) (bool, error) {
 	if !ev.bestMetric.track {
 		return false, nil
 	}

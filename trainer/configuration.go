@@ -6,15 +6,13 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/gotrainer/gotrainer/data"
 )
 
 // The configuration of a run, which checkpoints store and a resume compares. It has what decides
 // the outcome of a run, but not intervals, folders or the number of workers.
 
 // configuration returns the options that decide the outcome of a run, and the settings of its step.
-func (r *runner[S, B]) configuration() map[string]string {
+func (r *runner) configuration() map[string]string {
 	o, i := r.o, r.run.Info
 	c := map[string]string{
 		"LearningRate": fmt.Sprint(o.LearningRate), "Schedule": i.Schedule, "Semantics": o.Semantics.Name,
@@ -41,12 +39,12 @@ const (
 )
 
 // takeFingerprint takes the fingerprint of the training set if the run is saved or resumed.
-func (r *runner[S, B]) takeFingerprint(train data.Dataset[S]) {
+func (r *runner) takeFingerprint(train dataset) {
 	if r.o.SkipFingerprint || !r.o.Process.Main() || r.o.ResumeFrom == "" &&
 		(r.o.OutputDir == "" || r.o.Save.kind == never) {
 		return
 	}
-	hashes, err := data.Fingerprint(r.ctx, train, fingerprintSamples, fingerprintLimit)
+	hashes, err := train.fingerprint(r.ctx)
 	if err != nil {
 		r.fingerprint = map[string]string{"training set": err.Error()}
 		r.o.Logger.Info("a resume will not notice another training set: " + err.Error())
@@ -61,7 +59,7 @@ func (r *runner[S, B]) takeFingerprint(train data.Dataset[S]) {
 // compare reports the differences between the configuration of a checkpoint and that of this run.
 // Another seed is refused, unless [Options].ForceResume is set; other differences cause a warning,
 // since they change the results.
-func (r *runner[S, B]) compare(from string, then map[string]string) error {
+func (r *runner) compare(from string, then map[string]string) error {
 	now := r.configuration()
 	var differences []string
 	for _, name := range slices.Sorted(maps.Keys(then)) {
@@ -84,7 +82,7 @@ func (r *runner[S, B]) compare(from string, then map[string]string) error {
 
 // fits refuses a checkpoint whose position means something else in this run. With ForceResume it
 // has the position recomputed instead.
-func (r *runner[S, B]) fits(from string, loop loopState) error {
+func (r *runner) fits(from string, loop loopState) error {
 	difference := loop.Sizes.differs(r.sizes())
 	if difference == "" && !r.loop.plan.stream && loop.Position.Micro > r.loop.plan.batches {
 		difference = fmt.Sprintf("an epoch has %d batches, and it was made after %d", r.loop.plan.batches,

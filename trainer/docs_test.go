@@ -125,7 +125,7 @@ func TestGoNamesOnThePagesExist(t *testing.T) {
 // Type.Name.
 func exported(t *testing.T, folder string) map[string]bool {
 	t.Helper()
-	names := map[string]bool{}
+	names, embedded := map[string]bool{}, map[string][]string{}
 	files, err := filepath.Glob(folder + "/*.go")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no package in %s: %v", folder, err)
@@ -148,8 +148,15 @@ func exported(t *testing.T, folder string) map[string]bool {
 				}
 			case *ast.GenDecl:
 				for _, s := range d.Specs {
-					addSpec(names, s)
+					addSpec(names, embedded, s)
 				}
+			}
+		}
+	}
+	for outer, types := range embedded {
+		for name := range maps.Clone(names) {
+			if inner, member, ok := strings.Cut(name, "."); ok && slices.Contains(types, inner) {
+				names[outer+"."+member] = true
 			}
 		}
 	}
@@ -180,7 +187,7 @@ func typeName(e ast.Expr) string {
 	return "?"
 }
 
-func addSpec(names map[string]bool, s ast.Spec) {
+func addSpec(names map[string]bool, embedded map[string][]string, s ast.Spec) {
 	switch s := s.(type) {
 	case *ast.ValueSpec:
 		for _, n := range s.Names {
@@ -200,6 +207,9 @@ func addSpec(names map[string]bool, s ast.Spec) {
 		for _, f := range fields.List {
 			for _, n := range f.Names {
 				names[s.Name.Name+"."+n.Name] = true
+			}
+			if f.Names == nil {
+				embedded[s.Name.Name] = append(embedded[s.Name.Name], typeName(f.Type))
 			}
 		}
 	}

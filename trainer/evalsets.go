@@ -48,47 +48,45 @@ func (e EvalSets[S]) At(i int) (S, error) {
 	return none, fmt.Errorf("trainer: the validation sets have %d samples, so none has index %d", e.Len(), i)
 }
 
-// splitEvalSets returns the sets of a validation set: a single one without a name if it is not
-// EvalSets.
-func splitEvalSets[S any](valid data.Dataset[S]) ([]EvalSet[S], error) {
-	sets, several := valid.(EvalSets[S])
-	if !several && valid != nil && valid.Len() != 0 {
-		return []EvalSet[S]{{Set: valid}}, nil
+// check refuses sets that are empty or cannot be told apart by their names.
+func (v *validation) check() error {
+	if v == nil || len(v.sets) == 0 || !v.several && v.sets[0].empty() {
+		return errEmptyValidation
 	}
-	if len(sets) == 0 {
-		return nil, errEmptyValidation
+	if !v.several {
+		return nil
 	}
 	seen := map[string]bool{}
-	for i, s := range sets {
+	for i, s := range v.sets {
 		switch {
-		case s.Name == "":
-			return nil, fmt.Errorf("trainer: validation set %d of %d has no name; its numbers are logged under it", i+1,
-				len(sets))
-		case seen[s.Name]:
-			return nil, fmt.Errorf("trainer: two validation sets have the name %q; give each its own", s.Name)
-		case s.Set == nil || s.Set.Len() == 0:
-			return nil, fmt.Errorf("trainer: the validation set %q is empty", s.Name)
+		case s.name == "":
+			return fmt.Errorf("trainer: validation set %d of %d has no name; its numbers are logged under it", i+1,
+				len(v.sets))
+		case seen[s.name]:
+			return fmt.Errorf("trainer: two validation sets have the name %q; give each its own", s.name)
+		case s.empty():
+			return fmt.Errorf("trainer: the validation set %q is empty", s.name)
 		}
-		seen[s.Name] = true
+		seen[s.name] = true
 	}
-	return sets, nil
+	return nil
 }
 
 // evaluation is a validation set and the state of its evaluation.
-type evaluation[B any] struct {
+type evaluation struct {
 	name   string // "eval", "eval_matched", "test": its metrics are logged under this name
 	key    string // "matched_": prefix of its bare metrics if there are several sets
 	rows   int    // samples; for a stream those seen, once it has been evaluated
 	limit  int    // maximum number of batches; 0: all
 	length int    // batches of this process; -1: a stream
-	pass   passes[B]
+	pass   passes
 	shared bool // it is divided among the processes
 
 	done, seen int // batches so far and their samples; if shared, the samples of all processes
 }
 
 // batches returns the number of batches of the evaluation; 0: unknown.
-func (e *evaluation[B]) batches() int {
+func (e *evaluation) batches() int {
 	if e.limit > 0 && e.length >= 0 {
 		return min(e.limit, e.length)
 	}
@@ -96,7 +94,7 @@ func (e *evaluation[B]) batches() int {
 }
 
 // op describes the evaluation for an error message.
-func (e *evaluation[B]) op() string {
+func (e *evaluation) op() string {
 	if e.key == "" {
 		return "evaluate"
 	}
@@ -104,21 +102,20 @@ func (e *evaluation[B]) op() string {
 }
 
 // open makes the loaders of a validation set.
-func (ev *evaluator[S, B]) open(valid data.Dataset[S], prefix string, predict bool) ([]evaluation[B], error) {
-	sets, err := splitEvalSets(valid)
-	if err != nil {
+func (ev *evaluator) open(valid *validation, prefix string, predict bool) ([]evaluation, error) {
+	if err := valid.check(); err != nil {
 		return nil, err
 	}
-	var list []evaluation[B]
-	for _, s := range sets {
-		e := evaluation[B]{name: prefix, rows: max(0, s.Set.Len()), limit: ev.o.LimitEvalBatches}
+	var list []evaluation
+	for _, s := range valid.sets {
+		e := evaluation{name: prefix, rows: max(0, s.Len()), limit: ev.o.LimitEvalBatches}
 		if e.limit > 0 {
 			e.rows = min(e.rows, e.limit*ev.o.EvalBatchSize)
 		}
-		if s.Name != "" {
-			e.name, e.key = prefix+"_"+s.Name, s.Name+"_"
+		if s.name != "" {
+			e.name, e.key = prefix+"_"+s.name, s.name+"_"
 		}
-		if err := ev.openSet(&e, s.Set, predict); err != nil {
+		if err := ev.openSet(&e, s, predict); err != nil {
 			return nil, err
 		}
 		list = append(list, e)
@@ -126,19 +123,19 @@ func (ev *evaluator[S, B]) open(valid data.Dataset[S], prefix string, predict bo
 	return list, nil
 }
 
-func (ev *evaluator[S, B]) openSet(e *evaluation[B], set data.Dataset[S], predict bool) (err error) {
+func (ev *evaluator) openSet(e *evaluation, set evalSet, predict bool) (err error) {
 	about := ev.describe(e, predict)
-	if stream, ok := set.(EvalStream[S]); ok {
+	if set.streams {
 		e.shared, e.length = ev.sharesEval(about), -1
-		e.pass, err = ev.streamPasses(stream, ev.evalShard(e.shared))
+		e.pass, err = ev.streamPasses(set.stream, ev.evalShard(e.shared))
 		return err
 	}
-	loader, err := ev.step.Loader(set, ev.evalLoaderOptions(&about))
+	loader, err := set.ownLoader(ev.evalLoaderOptions(&about))
 	if err == nil && loader == nil {
 		e.shared = ev.sharesEval(about)
 		o := ev.evalLoaderOptions(nil).LoaderOptions
 		o.Shard = ev.evalShard(e.shared)
-		loader, err = data.NewLoader(set, ev.step.Collate, o)
+		loader, err = set.newLoader(o, nil)
 	}
 	if err != nil {
 		return err
@@ -151,7 +148,7 @@ func (ev *evaluator[S, B]) openSet(e *evaluation[B], set data.Dataset[S], predic
 }
 
 // describe returns what the step needs to know about an evaluation.
-func (ev *evaluator[S, B]) describe(e *evaluation[B], predict bool) Evaluation {
+func (ev *evaluator) describe(e *evaluation, predict bool) Evaluation {
 	a := Evaluation{Name: e.name, Rows: e.rows, BatchSize: ev.o.EvalBatchSize, Loss: ev.o.Semantics.EvalLoss,
 		Predict: predict, Shared: e.shared}
 	a.Even = a.Shared && ev.o.Semantics.EvenEvalBatches

@@ -15,7 +15,7 @@ type EvalRound[B any] struct {
 }
 
 // evalShard returns this process's part of an evaluation; zero if the evaluation is not shared.
-func (ev *evaluator[S, B]) evalShard(shared bool) data.Shard {
+func (ev *evaluator) evalShard(shared bool) data.Shard {
 	if !shared {
 		return data.Shard{}
 	}
@@ -26,17 +26,17 @@ func (ev *evaluator[S, B]) evalShard(shared bool) data.Shard {
 
 // sharesEval reports whether an evaluation is shared among the processes. openSet does not share
 // one for which the step makes the loader, since that may have any number of batches.
-func (ev *evaluator[S, B]) sharesEval(e Evaluation) bool {
+func (ev *evaluator) sharesEval(e Evaluation) bool {
 	if !ev.several() || ev.o.LimitEvalBatches > 0 {
 		return false
 	}
-	return ev.step.(GroupStep[B]).SharesEval(e) // checked by New
+	return ev.step.group.SharesEval(e) // checked by New
 }
 
 // evaluateRounds passes the batches of a set to the step in rounds, one batch per process. Before
 // each round the processes tell each other whether they have a batch, so that they all end in the
 // same round, even if one of them fails.
-func (ev *evaluator[S, B]) evaluateRounds(e *evaluation[B]) error {
+func (ev *evaluator) evaluateRounds(e *evaluation) error {
 	defer func() { ev.batch = nil }()
 	for b, err := range e.pass(ev.evalContext(), 0, 0) {
 		over, err := ev.evalRound(e, &b, err)
@@ -57,7 +57,7 @@ func (ev *evaluator[S, B]) evaluateRounds(e *evaluation[B]) error {
 
 // evalRound makes one round; b is nil if this process has no batch left. It reports whether no
 // process has one.
-func (ev *evaluator[S, B]) evalRound(e *evaluation[B], b *data.StreamBatch[B], failed error) (over bool, err error) {
+func (ev *evaluator) evalRound(e *evaluation, b *data.StreamBatch[any], failed error) (over bool, err error) {
 	ev.batch = nil
 	if failed != nil {
 		failed = ev.stepError("load a batch to "+e.op(), failed)
@@ -76,13 +76,13 @@ func (ev *evaluator[S, B]) evalRound(e *evaluation[B], b *data.StreamBatch[B], f
 }
 
 // evalBatches evaluates the batches of a round.
-func (ev *evaluator[S, B]) evalBatches(e *evaluation[B], b *data.StreamBatch[B]) error {
+func (ev *evaluator) evalBatches(e *evaluation, b *data.StreamBatch[any]) error {
 	if e.shared {
-		r := EvalRound[B]{}
+		r := EvalRound[any]{}
 		if b != nil {
-			r = EvalRound[B]{b.Batch, b.Samples, b.Round}
+			r = EvalRound[any]{b.Batch, b.Samples, b.Round}
 		}
-		if err := ev.step.(GroupStep[B]).EvalRound(ev.ctx, r); err != nil {
+		if err := ev.step.group.EvalRound(ev.ctx, r); err != nil {
 			return ev.stepError(e.op(), err)
 		}
 	} else if err := ev.step.Eval(ev.ctx, b.Batch); err != nil {
@@ -105,7 +105,7 @@ const (
 )
 
 // agreeOnRound exchanges the states of the processes, and reports whether the evaluation is over.
-func (ev *evaluator[S, B]) agreeOnRound(e *evaluation[B], b *data.StreamBatch[B], failed error) (over bool, err error) {
+func (ev *evaluator) agreeOnRound(e *evaluation, b *data.StreamBatch[any], failed error) (over bool, err error) {
 	news := []byte{hasNone}
 	switch {
 	case failed != nil:

@@ -33,9 +33,9 @@ var errEmptyEvalStream = errors.New("the stream has no samples; a stream that ca
 	"evaluated twice")
 
 // streamPasses returns the passes of an evaluation over a stream.
-func (ev *evaluator[S, B]) streamPasses(e EvalStream[S], shard data.Shard) (passes[B], error) {
+func (ev *evaluator) streamPasses(s stream, shard data.Shard) (passes, error) {
 	switch {
-	case e.Stream == nil:
+	case s == nil:
 		return nil, errors.New("trainer: an EvalStream without a Stream")
 	case ev.o.EvalOrder != nil:
 		return nil, wrong("EvalOrder", fmt.Sprintf("%T", ev.o.EvalOrder), "nil, since the order of a stream is its own")
@@ -43,13 +43,9 @@ func (ev *evaluator[S, B]) streamPasses(e EvalStream[S], shard data.Shard) (pass
 		return nil, wrong("NoDispatchBatches", true, "false for evaluations of streams on several processes under "+
 			"semantics.Rules.EvenEvalBatches, or semantics that count each sample once")
 	}
-	l, err := data.NewStreamLoader(e.Stream, ev.step.Collate, data.LoaderOptions{
+	return s.newPasses(data.LoaderOptions{
 		BatchSize: ev.o.EvalBatchSize, Workers: ev.o.Workers, Prefetch: ev.o.Prefetch, BadSample: ev.o.BadSample,
 		Shard:    shard,
 		DropLast: ev.o.DropLast && ev.o.Semantics.DropLastInEvaluation && !ev.o.Semantics.StreamKeepsLast,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return l.Pass, nil
+	}, nil)
 }

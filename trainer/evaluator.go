@@ -16,20 +16,20 @@ const evalPrefix = "eval_"
 var errEmptyValidation = errors.New("trainer: the validation set is empty; to train without one, give nil to Fit")
 
 // evaluator evaluates the validation sets and remembers the best result.
-type evaluator[S, B any] struct {
-	*session[S, B]
+type evaluator struct {
+	*session
 	bestMetric bestMetric
-	sets       []evaluation[B] // empty if there is no validation set
-	evaluated  Logs            // metrics of the current evaluation, from the sets evaluated so far, by their logged names
-	quiet      bool            // evaluations must not draw random numbers
-	aside      bool            // the current evaluation was requested by a hook
+	sets       []evaluation // empty if there is no validation set
+	evaluated  Logs         // metrics of the current evaluation, from the sets evaluated so far, by their logged names
+	quiet      bool         // evaluations must not draw random numbers
+	aside      bool         // the current evaluation was requested by a hook
 	// training leaves the model in its current mode: see semantics.Rules.StayInEvalMode
 	keepMode bool
 }
 
 // evaluateNow evaluates all validation sets. If track is set, the result is compared with the best
 // one and passed to the learning rate controller.
-func (r *runner[S, B]) evaluateNow(track bool) error {
+func (r *runner) evaluateNow(track bool) error {
 	if len(r.eval.sets) == 0 {
 		return errors.New("trainer: a hook asked for an evaluation, but Fit was given no validation set")
 	}
@@ -59,7 +59,7 @@ func (r *runner[S, B]) evaluateNow(track bool) error {
 // evaluate evaluates the validation sets, starting with the loop's current one, and logs each
 // result. ev.evaluated collects the metrics under their logged names. The returned metrics have
 // their bare names, prefixed with the name of their set if there are several.
-func (ev *evaluator[S, B]) evaluate(track bool) (Metrics, error) {
+func (ev *evaluator) evaluate(track bool) (Metrics, error) {
 	all := Metrics{}
 	if ev.loop.EvalSet == 0 {
 		ev.evaluated = Logs{}
@@ -96,7 +96,7 @@ func (ev *evaluator[S, B]) evaluate(track bool) (Metrics, error) {
 }
 
 // evaluateAside is Run.Evaluate.
-func (ev *evaluator[S, B]) evaluateAside(name string) (Metrics, error) {
+func (ev *evaluator) evaluateAside(name string) (Metrics, error) {
 	switch {
 	case len(ev.sets) == 0:
 		return nil, errors.New("trainer: Run.Evaluate: Fit was given no validation set")
@@ -138,7 +138,7 @@ func (m Metrics) add(key string, set Metrics) {
 
 // evaluateSet evaluates one set. The returned row has the metrics under their logged names, and the
 // speeds.
-func (ev *evaluator[S, B]) evaluateSet(e *evaluation[B], predict bool) (Metrics, Logs, error) {
+func (ev *evaluator) evaluateSet(e *evaluation, predict bool) (Metrics, Logs, error) {
 	start := time.Now()
 	e.done, e.seen = 0, 0
 	ev.run.Evaluation, ev.run.evalBatches, ev.run.Aside = e.name, e.batches(), ev.aside
@@ -177,7 +177,7 @@ func (ev *evaluator[S, B]) evaluateSet(e *evaluation[B], predict bool) (Metrics,
 }
 
 // evaluateAll passes the batches of a set to the step, and counts the samples of a stream.
-func (ev *evaluator[S, B]) evaluateAll(e *evaluation[B]) error {
+func (ev *evaluator) evaluateAll(e *evaluation) error {
 	evaluate := ev.evaluateBatches
 	if ev.several() {
 		evaluate = ev.evaluateRounds
@@ -194,14 +194,14 @@ func (ev *evaluator[S, B]) evaluateAll(e *evaluation[B]) error {
 // evalContext returns the context whose cancellation interrupts an evaluation. Inside a window an
 // evaluation is not interrupted, since no checkpoint could be written there: a checkpoint does not
 // have the gradients of an unfinished window.
-func (ev *evaluator[S, B]) evalContext() context.Context {
+func (ev *evaluator) evalContext() context.Context {
 	if ev.loop.windowIsComplete() {
 		return ev.ctx
 	}
 	return ev.stepCtx
 }
 
-func (ev *evaluator[S, B]) evaluateBatches(e *evaluation[B]) error {
+func (ev *evaluator) evaluateBatches(e *evaluation) error {
 	defer func() { ev.batch = nil }()
 	ctx := ev.evalContext()
 	for b, err := range e.pass(ctx, 0, 0) {
@@ -232,7 +232,7 @@ func (ev *evaluator[S, B]) evaluateBatches(e *evaluation[B]) error {
 
 // interruptEvaluation abandons the current evaluation. The resumed run evaluates the set from its
 // beginning.
-func (ev *evaluator[S, B]) interruptEvaluation() error {
+func (ev *evaluator) interruptEvaluation() error {
 	_, _ = ev.step.Metrics(ev.ctx)          // only to end the evaluation: metrics of a part of the set are of no use
 	ev.loop.before.EvalLoaderStarted = true // its loader has already drawn from the generator
 	return errInterrupted
@@ -251,7 +251,7 @@ func (l Logs) perSecond(split string, start time.Time, counts map[string]float64
 }
 
 // key returns the prefix for the bare metrics of the current set: "matched_".
-func (ev *evaluator[S, B]) key() string {
+func (ev *evaluator) key() string {
 	if ev.loop.EvalSet >= len(ev.sets) {
 		return ""
 	}

@@ -93,7 +93,7 @@ func (o wholeBatches) Check(n int) error {
 	return nil
 }
 
-func (r *runner[S, B]) orderOf(n int) data.Order {
+func (r *runner) orderOf(n int) data.Order {
 	o := wholeBatches{cmp.Or[data.Order](r.o.Order, data.Shuffled{Seed: r.o.DataSeed}), r.o.GlobalBatch, r.o.DropLast}
 	if o.size == 0 || o.inner(n)%o.size == 0 {
 		return o.Order
@@ -104,7 +104,7 @@ func (r *runner[S, B]) orderOf(n int) data.Order {
 // regroup converts the state of a checkpoint with the same GlobalBatch to what this number of
 // processes would have written. The checkpoint must have been made between two windows, which are
 // whole global batches.
-func (r *runner[S, B]) regroup(from string, l loopState) (loopState, error) {
+func (r *runner) regroup(from string, l loopState) (loopState, error) {
 	then, now := l.Sizes, r.sizes()
 	if now.GlobalBatch == 0 || then.GlobalBatch != now.GlobalBatch ||
 		then.BatchSize == now.BatchSize && then.Accumulate == now.Accumulate {
@@ -133,14 +133,14 @@ func (r *runner[S, B]) regroup(from string, l loopState) (loopState, error) {
 	return l, nil
 }
 
-func (r *runner[S, B]) otherProcesses(then sizes) string {
+func (r *runner) otherProcesses(then sizes) string {
 	return fmt.Sprintf("BatchSize was %d with Accumulate %d and is %d with %d, on %d processes", then.BatchSize,
 		then.Accumulate, r.o.BatchSize, r.o.Accumulate, r.o.Process.World)
 }
 
 // deriveRandom seeds the random numbers of a process when the checkpoint was written by another
 // number of processes. The seed is splitmix64(splitmix64(splitmix64(Seed) + updates) + rank).
-func (s *session[S, B]) deriveRandom(updates int) error {
+func (s *session) deriveRandom(updates int) error {
 	seed := splitmix64(splitmix64(splitmix64(s.o.Seed)+uint64(updates)) + uint64(s.o.Process.Rank))
 	return s.stepError("seed", s.step.Seed(seed, SeedOptions{KeepModel: true}))
 }

@@ -49,8 +49,8 @@ type GroupStep[B any] interface {
 const randomFile = "random_states.json"
 
 // checkGroup refuses options and steps that do not work with several processes.
-func checkGroup[B any](o *Options, step any, can About) error {
-	joins := has[GroupStep[B]](step)
+func (o *Options) checkGroup(step *untypedStep, can About) error {
+	joins := step.group != nil
 	alone := func(option string) error {
 		return fmt.Errorf("trainer: Options.%s is set, and Options.Group has %d processes: it is for one process only",
 			option, o.Process.World)
@@ -71,7 +71,7 @@ func checkGroup[B any](o *Options, step any, can About) error {
 		return nil // the step may communicate in its own way
 	case !joins:
 		return fmt.Errorf("trainer: Options.Group has %d processes, but %T is not a trainer.GroupStep: %s",
-			o.Process.World, step, passOn("JoinGroup, RandomState, SetRandomState, SharesEval and EvalRound"))
+			o.Process.World, step.given, passOn("JoinGroup, RandomState, SetRandomState, SharesEval and EvalRound"))
 	case o.AutoFindBatchSize:
 		return alone("AutoFindBatchSize")
 	// each process has its own gradients of an open window at the end of an epoch, and only a Saver
@@ -82,16 +82,16 @@ func checkGroup[B any](o *Options, step any, can About) error {
 	return nil
 }
 
-func (s *session[S, B]) several() bool { return s.o.Group.World() > 1 }
+func (s *session) several() bool { return s.o.Group.World() > 1 }
 
 // shard returns this process's part of an epoch.
-func (s *session[S, B]) shard() data.Shard {
+func (s *session) shard() data.Shard {
 	return data.Shard{Rank: s.o.Group.Rank(), WorldSize: s.o.Group.World()}
 }
 
 // joinGroup makes the step train together with the other processes, and the run end on all of them
 // at the same update.
-func (r *runner[S, B]) joinGroup() error {
+func (r *runner) joinGroup() error {
 	if !r.several() && !r.sharded() {
 		return nil
 	}
@@ -100,12 +100,12 @@ func (r *runner[S, B]) joinGroup() error {
 	}
 	r.t.joined = true
 	// checked by New
-	return r.stepError("join the group", r.step.(GroupStep[B]).JoinGroup(r.ctx, r.o.Group))
+	return r.stepError("join the group", r.step.group.JoinGroup(r.ctx, r.o.Group))
 }
 
 // endTogether makes the run end when the processes have agreed to end it, not when the caller of
 // this process cancels its context.
-func (s *session[S, B]) endTogether() {
+func (s *session) endTogether() {
 	s.asked = s.ctx
 	s.ctx, s.cancel = context.WithCancelCause(context.WithoutCancel(s.ctx))
 }
@@ -113,7 +113,7 @@ func (s *session[S, B]) endTogether() {
 // either returns a context that ends with the run or when the caller of this process cancels,
 // whichever comes first. It is for work in which the other processes take no part. stop releases
 // it.
-func (s *session[S, B]) either() (ctx context.Context, stop func()) {
+func (s *session) either() (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(s.ctx)
 	if s.asked == nil {
 		return ctx, func() { cancel(nil) }
@@ -123,7 +123,7 @@ func (s *session[S, B]) either() (ctx context.Context, stop func()) {
 }
 
 // cancelTogether cancels the run on this process, as the processes have agreed.
-func (s *session[S, B]) cancelTogether() {
+func (s *session) cancelTogether() {
 	cause := context.Cause(s.asked)
 	if cause == nil {
 		cause = errors.New("another process of the run was interrupted")
@@ -133,7 +133,7 @@ func (s *session[S, B]) cancelTogether() {
 
 // joinToEvaluate is joinGroup for an evaluation outside of a run. If there has been a run, the
 // models are already the same on all processes.
-func (r *runner[S, B]) joinToEvaluate() error {
+func (r *runner) joinToEvaluate() error {
 	if r.t.joined {
 		if r.several() {
 			r.endTogether()
@@ -151,7 +151,7 @@ type windowTotals struct {
 
 // agree tells the other processes whether this one was interrupted, and adds up the sizes of their
 // windows. It reports whether the run ends here on all processes; err is then the interruption.
-func (r *runner[S, B]) agree() (stop bool, err error) {
+func (r *runner) agree() (stop bool, err error) {
 	if !r.several() {
 		return false, nil
 	}
@@ -174,7 +174,7 @@ func (r *runner[S, B]) agree() (stop bool, err error) {
 
 // failGroup ends the run on the other processes with an error of this one's step, since they would
 // wait for it in the middle of an update. It returns the error.
-func (r *runner[S, B]) failGroup(err error) error {
+func (r *runner) failGroup(err error) error {
 	if _, known := errors.AsType[*dist.Error](err); r.several() && err != nil && !known && r.ctx.Err() == nil {
 		_ = r.o.Group.Fail("training", err)
 	}
@@ -183,7 +183,7 @@ func (r *runner[S, B]) failGroup(err error) error {
 
 // meanLoss replaces the loss of a batch by its mean over the processes, so that reports, and
 // decisions that depend on them, are the same on all.
-func (r *runner[S, B]) meanLoss(b *BatchLoss) error {
+func (r *runner) meanLoss(b *BatchLoss) error {
 	if !r.several() {
 		return nil
 	}
@@ -195,7 +195,7 @@ func (r *runner[S, B]) meanLoss(b *BatchLoss) error {
 
 // countWindow returns the size of this process's window. It reuses the memory of the previous
 // window's totals.
-func (r *runner[S, B]) countWindow() windowTotals {
+func (r *runner) countWindow() windowTotals {
 	w := windowTotals{tokens: r.totals.tokens[:0], flops: r.totals.flops[:0]}
 	for i := range r.window {
 		var c Counts
@@ -216,7 +216,7 @@ func (r *runner[S, B]) countWindow() windowTotals {
 
 // agreeOnSave returns the save error of the main process on all processes, so that they all
 // continue in the same way.
-func (s *session[S, B]) agreeOnSave(err error) error {
+func (s *session) agreeOnSave(err error) error {
 	if !s.several() {
 		return err
 	}
@@ -247,7 +247,7 @@ func (s *session[S, B]) agreeOnSave(err error) error {
 }
 
 // sameStart makes all processes resume from the checkpoint that the main one has found.
-func (r *runner[S, B]) sameStart(from string) (string, error) {
+func (r *runner) sameStart(from string) (string, error) {
 	if !r.several() {
 		return from, nil
 	}
@@ -259,11 +259,11 @@ func (r *runner[S, B]) sameStart(from string) (string, error) {
 }
 
 // gatherRandom collects the random states of all processes, before a checkpoint is written.
-func (s *session[S, B]) gatherRandom() ([][]byte, error) {
+func (s *session) gatherRandom() ([][]byte, error) {
 	if !s.several() {
 		return nil, nil
 	}
-	mine, err := s.step.(GroupStep[B]).RandomState()
+	mine, err := s.step.group.RandomState()
 	if err != nil {
 		return nil, s.stepError("save", err)
 	}
@@ -275,7 +275,7 @@ func (s *session[S, B]) gatherRandom() ([][]byte, error) {
 // updates. continues restores them; it is called after the step has loaded those of the main
 // process. A checkpoint of another number of processes is refused, unless the run counts global
 // batches: then random numbers start from a new seed.
-func (s *session[S, B]) readRandom(from string, updates int) (continues func() error, err error) {
+func (s *session) readRandom(from string, updates int) (continues func() error, err error) {
 	text, err := os.ReadFile(filepath.Join(from, randomFile))
 	writers, states := 1, [][]byte(nil)
 	switch {
@@ -293,7 +293,7 @@ func (s *session[S, B]) readRandom(from string, updates int) (continues func() e
 			if world == 1 {
 				return nil
 			}
-			return s.stepError("load the random state", s.step.(GroupStep[B]).SetRandomState(states[s.o.Group.Rank()]))
+			return s.stepError("load the random state", s.step.group.SetRandomState(states[s.o.Group.Rank()]))
 		}, nil
 	case s.o.GlobalBatch > 0:
 		return func() error { return s.deriveRandom(updates) }, nil

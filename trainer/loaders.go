@@ -27,47 +27,43 @@ func samplesOf(loader any, n int) int {
 }
 
 // trainLoader makes the loader of the training set, and the passes over it.
-func (r *runner[S, B]) trainLoader(train data.Dataset[S]) (loader interface{ Len() int }, pass passes[B], err error) {
+func (r *runner) trainLoader(train dataset) (l *loader, pass passes, err error) {
 	o := data.LoaderOptions{BatchSize: r.o.BatchSize, Order: r.orderOf(train.Len()), DropLast: r.o.DropLast,
 		Workers: r.o.Workers, Prefetch: r.o.Prefetch, BadSample: r.o.BadSample, Shard: r.shard()}
 	if r.o.DivideOnOutOfMemory {
-		l, err := r.dividedLoader(train, o)
-		if err != nil {
-			return nil, nil, err
-		}
-		loader, pass = l, r.divider.batches(setPasses(l, train.Len(), r.o.BatchSize, data.Shard{}))
-	} else {
-		l, err := r.step.Loader(train, LoaderOptions{LoaderOptions: o})
-		if err == nil && l == nil {
-			l, err = data.NewLoader(train, r.step.Collate, r.recycling(o))
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		loader, pass = l, setPasses(l, train.Len(), r.o.BatchSize, data.Shard{})
+		l, err = r.dividedLoader(train, o)
+	} else if l, err = train.ownLoader(LoaderOptions{LoaderOptions: o}); err == nil && l == nil {
+		l, err = train.newLoader(r.recycling(o), nil)
 	}
-	if loader.Len() == 0 && !(r.o.Semantics.EndWithoutBatch && r.o.MaxSteps > 0) {
+	if err != nil {
+		return nil, nil, err
+	}
+	pass = setPasses(l, train.Len(), r.o.BatchSize, data.Shard{})
+	if r.o.DivideOnOutOfMemory {
+		pass = r.divider.batches(pass)
+	}
+	if l.Len() == 0 && !(r.o.Semantics.EndWithoutBatch && r.o.MaxSteps > 0) {
 		return nil, nil, wrong("DropLast", r.o.DropLast, "false, since the %d samples of the training set are less than "+
 			"one batch of %d", train.Len(), r.o.BatchSize)
 	}
-	return loader, pass, nil
+	return l, pass, nil
 }
 
 // evalLoaderOptions returns the options of the loader for an evaluation by one process.
-func (ev *evaluator[S, B]) evalLoaderOptions(e *Evaluation) LoaderOptions {
+func (ev *evaluator) evalLoaderOptions(e *Evaluation) LoaderOptions {
 	return LoaderOptions{Evaluation: e, LoaderOptions: data.LoaderOptions{
 		BatchSize: ev.o.EvalBatchSize, Order: cmp.Or[data.Order](ev.o.EvalOrder, data.Sequential{}),
 		Workers: ev.o.Workers, Prefetch: ev.o.Prefetch, BadSample: ev.o.BadSample, DropLast: ev.dropsLastOfEval(),
 	}}
 }
 
-func (ev *evaluator[S, B]) dropsLastOfEval() bool {
+func (ev *evaluator) dropsLastOfEval() bool {
 	return ev.o.DropLast && ev.o.Semantics.DropLastInEvaluation
 }
 
 // checkEvalLoader refuses a loader without batches for an evaluation. Under DropLastInEvaluation
 // that is an evaluation of no samples.
-func (ev *evaluator[S, B]) checkEvalLoader(e *evaluation[B], batches int) error {
+func (ev *evaluator) checkEvalLoader(e *evaluation, batches int) error {
 	if batches > 0 || e.shared || ev.dropsLastOfEval() {
 		return nil
 	}

@@ -9,7 +9,7 @@ import (
 
 // logLoss logs the mean loss since the last log, and the norm of the gradients and the learning
 // rate of the last update.
-func (r *runner[S, B]) logLoss() error {
+func (r *runner) logLoss() error {
 	if err := r.report(); err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (r *runner[S, B]) logLoss() error {
 }
 
 // settleLoss adds the losses that were logged to the total and starts a new sum.
-func (s *session[S, B]) settleLoss() {
+func (s *session) settleLoss() {
 	s.logged = nil
 	// updates with such losses were skipped or rolled back, or the run stops
 	if !finite(s.lossSum) && s.o.NonFinite != IgnoreNonFinite {
@@ -60,17 +60,17 @@ func (s *session[S, B]) settleLoss() {
 }
 
 // leaveOutLoss starts a new sum and leaves the updates since the last log out of train_loss.
-func (s *session[S, B]) leaveOutLoss() {
+func (s *session) leaveOutLoss() {
 	s.lossSum, s.left = 0, leftOut{Total: s.left.Total + s.loop.GlobalStep - s.loop.LastLogged}
 }
 
 // seesEachLoss reports whether the loop waits for the device after each update that may be skipped,
 // so that it knows the loss of each.
-func (r *runner[S, B]) seesEachLoss() bool { return r.o.NonFinite == SkipNonFinite && !r.skipsUnseen() }
+func (r *runner) seesEachLoss() bool { return r.o.NonFinite == SkipNonFinite && !r.skipsUnseen() }
 
 // reportStep adds the loss of a step to the sum or, if it is not finite, leaves it out like the
 // update.
-func (r *runner[S, B]) reportStep() error {
+func (r *runner) reportStep() error {
 	before, logged := r.lossSum, maps.Clone(r.logged)
 	if err := r.report(); err != nil {
 		return err
@@ -84,7 +84,7 @@ func (r *runner[S, B]) reportStep() error {
 }
 
 // report adds what the step has accumulated since its last report.
-func (s *session[S, B]) report() error {
+func (s *session) report() error {
 	r, err := s.step.Report(s.stepCtx)
 	if err != nil {
 		return s.stepError("report the loss", err)
@@ -100,7 +100,7 @@ func (s *session[S, B]) report() error {
 
 // discardWindow removes the losses of a window that will be trained on again from the sum since the
 // last log. The step knows only the sum, so their share is estimated from the number of batches.
-func (r *runner[S, B]) discardWindow() error {
+func (r *runner) discardWindow() error {
 	if !r.loop.unfinished || r.gathered == 0 || r.o.Semantics.Loop != semantics.DefaultLoop {
 		return nil
 	}
@@ -124,7 +124,7 @@ func (r *runner[S, B]) discardWindow() error {
 }
 
 // log adds a row to the log and calls the hooks.
-func (s *session[S, B]) log(row Logs) error {
+func (s *session) log(row Logs) error {
 	if err := fireWith(s, "BeforeLog", beforeLogHook.BeforeLog, row); err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (s *session[S, B]) log(row Logs) error {
 }
 
 // logEnd logs train_loss and the speeds, and checks the weights a last time.
-func (r *runner[S, B]) logEnd() error {
+func (r *runner) logEnd() error {
 	if err := r.report(); err != nil {
 		return err
 	}

@@ -156,7 +156,7 @@ func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // checkFinite returns an error if v is not finite and the run must not continue with it. Otherwise
 // it only warns.
-func (s *session[S, B]) checkFinite(name string, v float64) error {
+func (s *session) checkFinite(name string, v float64) error {
 	if finite(v) {
 		return nil
 	}
@@ -173,7 +173,7 @@ func (s *session[S, B]) checkFinite(name string, v float64) error {
 }
 
 // warnNonFinite warns of a loss that is not finite, once per run.
-func (s *session[S, B]) warnNonFinite(name string, v float64) {
+func (s *session) warnNonFinite(name string, v float64) {
 	if finite(v) || s.warnedNonFinite {
 		return
 	}
@@ -184,7 +184,7 @@ func (s *session[S, B]) warnNonFinite(name string, v float64) {
 
 // checkWeights reports whether the weights are finite. It returns an error if they are not and the
 // run must not continue with them.
-func (s *session[S, B]) checkWeights() (ok bool, err error) {
+func (s *session) checkWeights() (ok bool, err error) {
 	weights, err := s.step.NonFinite()
 	switch {
 	case err != nil:
@@ -204,7 +204,7 @@ func weightsError(weights []string, step int) *NonFiniteError {
 
 // find completes the error with which a step has stopped inside a window, and sends it to the other
 // processes. One of the micro-batches from to to-1 of the window has caused it.
-func (r *runner[S, B]) find(err error, w Window, from, to int) error {
+func (r *runner) find(err error, w Window, from, to int) error {
 	var bad *NonFiniteError
 	if !errors.As(err, &bad) || !w.StopAtNonFinite {
 		return r.failGroup(err)
@@ -212,9 +212,9 @@ func (r *runner[S, B]) find(err error, w Window, from, to int) error {
 	bad.GlobalStep, bad.before = r.loop.GlobalStep, true
 	sent := *bad           // a copy, since bad is completed below
 	_ = r.failGroup(&sent) // before the search, in which the other processes take no part
-	finder, ok := r.step.(NonFiniteFinder[B])
-	if !ok {
-		bad.NoOrigin = fmt.Sprintf("%T is not a trainer.NonFiniteFinder: %s", r.step, passOn("FindNonFinite"))
+	finder := r.step.finder
+	if finder == nil {
+		bad.NoOrigin = fmt.Sprintf("%T is not a trainer.NonFiniteFinder: %s", r.step.given, passOn("FindNonFinite"))
 		return bad
 	}
 	for i := from; i < to; i++ {
@@ -240,7 +240,7 @@ func (r *runner[S, B]) find(err error, w Window, from, to int) error {
 
 // samplesOf returns the indices of the samples in a micro-batch of the window; nil if the loader
 // cannot tell.
-func (r *runner[S, B]) samplesOf(index int) []int {
+func (r *runner) samplesOf(index int) []int {
 	batch := r.loop.Micro - r.loop.index + index
 	if r.indices != nil {
 		return r.indices(r.loop.Epoch, batch)
@@ -257,7 +257,7 @@ func (r *runner[S, B]) samplesOf(index int) []int {
 
 // rollBack restores the step from the newest checkpoint. The loop stays where it is, so that the
 // run continues with other data than those that led here.
-func (r *runner[S, B]) rollBack(bad *NonFiniteError) error {
+func (r *runner) rollBack(bad *NonFiniteError) error {
 	path := r.saver.checkpoint
 	switch {
 	case path == "", r.onlyModel && path == r.run.Info.ResumedFrom:

@@ -15,60 +15,60 @@ import (
 // continues. Positions, counts and the log remain those of whole micro-batches; only the forward
 // and the backward pass work on parts.
 
-type part[B any] struct {
-	batch   B
+type part struct {
+	batch   any
 	samples int
 }
 
 // divider makes and keeps the parts of a window's batches.
-type divider[S, B any] struct {
+type divider struct {
 	parts  *atomic.Int64 // parts of each batch; the loader's goroutines read it
-	pass   passes[[]part[B]]
-	window [][]part[B] // parts of the batches in runner.window
-	stale  bool        // the loader has already made batches with fewer parts
+	pass   passes
+	window [][]part // parts of the batches in runner.window
+	stale  bool     // the loader has already made batches with fewer parts
 
 	reported int // batches of the window whose losses have been reported
 }
 
-func (r *runner[S, B]) partsOf(index int) []B {
+func (r *runner) partsOf(index int) []any {
 	if !r.o.DivideOnOutOfMemory {
 		return r.window[index : index+1]
 	}
-	var batches []B
+	var batches []any
 	for _, p := range r.divider.window[index] {
 		batches = append(batches, p.batch)
 	}
 	return batches
 }
 
-// collate returns a collate function that makes the parts of a batch, of nearly equal size.
-func (d *divider[S, B]) collate(collate func([]S) (B, error)) func([]S) ([]part[B], error) {
-	return func(samples []S) (parts []part[B], err error) {
-		n := len(samples)
-		k := min(n, int(d.parts.Load()))
-		for i := range k {
-			begin, end := i*n/k, (i+1)*n/k
-			batch, err := collate(samples[begin:end:end])
-			if err != nil {
-				return nil, err
-			}
-			parts = append(parts, part[B]{batch, end - begin})
+// divide makes k parts of nearly equal size of a batch of n samples. collate makes the one of the
+// samples from begin to end.
+func divide(n, k int, collate func(begin, end int) (any, error)) ([]part, error) {
+	k = min(n, k)
+	parts := make([]part, k)
+	for i := range parts {
+		begin, end := i*n/k, (i+1)*n/k
+		batch, err := collate(begin, end)
+		if err != nil {
+			return nil, err
 		}
-		return parts, nil
+		parts[i] = part{batch, end - begin}
 	}
+	return parts, nil
 }
 
 // batches returns passes over whole batches, as the runner counts them. The first part represents
 // its batch.
-func (d *divider[S, B]) batches(pass passes[[]part[B]]) passes[B] {
+func (d *divider) batches(pass passes) passes {
 	d.pass = pass
-	return func(ctx context.Context, epoch, skip int) iter.Seq2[data.StreamBatch[B], error] {
-		return func(yield func(data.StreamBatch[B], error) bool) {
+	return func(ctx context.Context, epoch, skip int) iter.Seq2[data.StreamBatch[any], error] {
+		return func(yield func(data.StreamBatch[any], error) bool) {
 			for b, err := range pass(ctx, epoch, skip) {
-				whole := data.StreamBatch[B]{Samples: b.Samples}
+				whole := data.StreamBatch[any]{Samples: b.Samples}
 				if err == nil {
-					d.window = append(d.window, b.Batch)
-					whole.Batch = b.Batch[0].batch
+					parts := b.Batch.([]part) //nolint:forcetypeassert // made by divide
+					d.window = append(d.window, parts)
+					whole.Batch = parts[0].batch
 				}
 				if !yield(whole, err) {
 					return
@@ -79,16 +79,16 @@ func (d *divider[S, B]) batches(pass passes[[]part[B]]) passes[B] {
 }
 
 // dividedLoader returns a loader of the training set whose batches can be trained in parts.
-func (r *runner[S, B]) dividedLoader(train data.Dataset[S], o data.LoaderOptions) (*data.Loader[S, []part[B]], error) {
-	own, err := r.step.Loader(train, LoaderOptions{LoaderOptions: o})
+func (r *runner) dividedLoader(train dataset, o data.LoaderOptions) (*loader, error) {
+	own, err := train.ownLoader(LoaderOptions{LoaderOptions: o})
 	switch {
 	case err != nil:
 		return nil, err
 	case own != nil:
 		return nil, wrong("DivideOnOutOfMemory", true,
-			"false, since the batches of the step's own loader %T cannot be divided", own)
+			"false, since the batches of the step's own loader %T cannot be divided", own.given)
 	}
-	return data.NewLoader(train, r.divider.collate(r.step.Collate), o)
+	return train.newLoader(o, r.divider.parts)
 }
 
 // checkDivide refuses options that do not work with divided batches.
@@ -114,7 +114,7 @@ func (o *Options) checkDivide() error {
 
 // trainDivided trains on the next micro-batch in its parts, and in smaller ones if memory is not
 // sufficient.
-func (r *runner[S, B]) trainDivided(w Window) error {
+func (r *runner) trainDivided(w Window) error {
 	d := &r.divider
 	if r.loop.index == 0 {
 		d.reported = 0
@@ -139,7 +139,7 @@ func (r *runner[S, B]) trainDivided(w Window) error {
 
 // trainParts trains on the parts of a micro-batch of the window, each with its weight. A part
 // without labels is left out, since the mean over its labels is NaN.
-func (r *runner[S, B]) trainParts(w Window, index int) error {
+func (r *runner) trainParts(w Window, index int) error {
 	w.Index, w.Len = 0, 0
 	for i, parts := range r.divider.window {
 		if w.Len += len(parts); i < index {
@@ -166,7 +166,7 @@ func (r *runner[S, B]) trainParts(w Window, index int) error {
 
 // weigh returns the weights of the parts and their sum. A weight is the number of labels over which
 // the mean loss is taken, or of samples if the step counts no labels or there are none.
-func (r *runner[S, B]) weigh(parts []part[B]) (weights []float64, all float64) {
+func (r *runner) weigh(parts []part) (weights []float64, all float64) {
 	samples, labels := make([]float64, len(parts)), make([]float64, len(parts))
 	allSamples := 0.0
 	for i, p := range parts {
@@ -183,7 +183,7 @@ func (r *runner[S, B]) weigh(parts []part[B]) (weights []float64, all float64) {
 	return labels, all
 }
 
-func (r *runner[S, B]) divide(cause error) error {
+func (r *runner) divide(cause error) error {
 	parts := r.divider.parts.Load()
 	largest := 0
 	for _, p := range r.divider.window[r.loop.index] {
@@ -201,7 +201,7 @@ func (r *runner[S, B]) divide(cause error) error {
 
 // forgetWindow discards the gradients and losses of the window. If batches were whole, the losses
 // of those before the current one are kept: the failed batch has added none.
-func (r *runner[S, B]) forgetWindow(whole bool) error {
+func (r *runner) forgetWindow(whole bool) error {
 	var err error
 	if whole {
 		err, r.divider.reported = r.report(), r.loop.index
@@ -213,7 +213,7 @@ func (r *runner[S, B]) forgetWindow(whole bool) error {
 
 // trainAgain computes the window again, up to the current micro-batch, since the failed backward
 // pass may have added some of its gradients.
-func (r *runner[S, B]) trainAgain(w Window) error {
+func (r *runner) trainAgain(w Window) error {
 	for i := range r.loop.index + 1 {
 		if i == r.divider.reported && i > 0 {
 			if _, err := r.step.Report(r.stepCtx); err != nil {
@@ -228,13 +228,14 @@ func (r *runner[S, B]) trainAgain(w Window) error {
 }
 
 // fetchAgain loads the batches of the window again, in smaller parts.
-func (r *runner[S, B]) fetchAgain() error {
+func (r *runner) fetchAgain() error {
 	r.divider.window = r.divider.window[:0]
 	for b, err := range r.divider.pass(r.stepCtx, r.loop.Epoch, r.loop.Micro-r.loop.index) {
 		if err != nil {
 			return r.stepError("load a batch", err)
 		}
-		if r.divider.window = append(r.divider.window, b.Batch); len(r.divider.window) == len(r.window) {
+		parts := b.Batch.([]part) //nolint:forcetypeassert // made by divide
+		if r.divider.window = append(r.divider.window, parts); len(r.divider.window) == len(r.window) {
 			return nil
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 // prepare makes everything ready for the first action: loaders, plan, files, seeds and, for a
 // resumed run, the state of the checkpoint.
-func (r *runner[S, B]) prepare(source func(*runner[S, B]) error) error {
+func (r *runner) prepare(source func(*runner) error) error {
 	if err := source(r); err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (r *runner[S, B]) prepare(source func(*runner[S, B]) error) error {
 }
 
 // seedRun seeds the step's random numbers for a run, and the model if the step makes it.
-func (r *runner[S, B]) seedRun() error {
+func (r *runner) seedRun() error {
 	switch {
 	case !r.o.Semantics.SeedOnce:
 		return r.seed(SeedOptions{})
@@ -56,7 +56,7 @@ func (r *runner[S, B]) seedRun() error {
 
 // startClean removes what an earlier run of this trainer may have left in the step: gradients of an
 // unfinished window, and losses that were never reported.
-func (r *runner[S, B]) startClean() error {
+func (r *runner) startClean() error {
 	if err := r.step.ZeroGrad(); err != nil {
 		return r.stepError("zero the gradients", err)
 	}
@@ -69,7 +69,7 @@ func (r *runner[S, B]) startClean() error {
 }
 
 // prepareData makes the loaders and the plan of a run over a data set.
-func (r *runner[S, B]) prepareData(train, valid data.Dataset[S]) (err error) {
+func (r *runner) prepareData(train dataset, valid *validation) (err error) {
 	if train == nil || train.Len() == 0 {
 		return errNoData
 	}
@@ -77,9 +77,9 @@ func (r *runner[S, B]) prepareData(train, valid data.Dataset[S]) (err error) {
 	if err != nil {
 		return err
 	}
-	r.run.Info.TrainSamples = samplesOf(loader, train.Len())
+	r.run.Info.TrainSamples = samplesOf(loader.given, train.Len())
 	r.pass = pass
-	if l, ok := loader.(interface{ Indices(epoch, batch int) []int }); ok {
+	if l, ok := loader.given.(interface{ Indices(epoch, batch int) []int }); ok {
 		r.indices = l.Indices
 	}
 	if err := r.eval.prepare(valid); err != nil {
@@ -103,7 +103,7 @@ func (r *runner[S, B]) prepareData(train, valid data.Dataset[S]) (err error) {
 
 // prepare makes the loaders of the validation sets, and refuses options that need a validation set
 // if there is none.
-func (ev *evaluator[S, B]) prepare(valid data.Dataset[S]) (err error) {
+func (ev *evaluator) prepare(valid *validation) (err error) {
 	if valid != nil {
 		ev.o.Eval = ev.o.Eval.orElse(Every(1, Epoch))
 		if ev.sets, err = ev.open(valid, strings.TrimSuffix(evalPrefix, "_"), false); err != nil {
@@ -135,7 +135,7 @@ func (ev *evaluator[S, B]) prepare(valid data.Dataset[S]) (err error) {
 }
 
 // count sets the total sizes of the validation sets in Run.Info.
-func (ev *evaluator[S, B]) count() {
+func (ev *evaluator) count() {
 	ev.run.Info.EvalSamples, ev.run.Info.EvalBatches = 0, 0
 	for i := range ev.sets {
 		e := &ev.sets[i]
@@ -144,7 +144,7 @@ func (ev *evaluator[S, B]) count() {
 	}
 }
 
-func (r *runner[S, B]) prepareFlow(p plan) error {
+func (r *runner) prepareFlow(p plan) error {
 	flow := flow{
 		log: r.o.Log.resolve(p.maxSteps), eval: r.o.Eval.resolve(p.maxSteps), save: r.o.Save.resolve(p.maxSteps),
 		evalDelay: r.o.EvalDelay, logFirstStep: r.o.LogFirst, evalOnStart: r.o.EvalOnStart, rules: r.o.Semantics,
@@ -169,7 +169,7 @@ func (r *runner[S, B]) prepareFlow(p plan) error {
 
 // prepareHooks puts the trainer's own hooks around the user's: metrics files are written before
 // they are called, and progress is shown afterwards.
-func (r *runner[S, B]) prepareHooks() {
+func (r *runner) prepareHooks() {
 	var all []any
 	if r.o.OutputDir != "" && r.o.Process.Main() {
 		dir := r.run.Info.OutputDir
@@ -185,10 +185,10 @@ func (r *runner[S, B]) prepareHooks() {
 }
 
 // info returns what is known of the run before its data.
-func (s *session[S, B]) info() Info {
+func (s *session) info() Info {
 	o := s.o
 	i := Info{
-		Step: cmp.Or(s.step.About().Text, fmt.Sprintf("%T", s.step)), Semantics: o.Semantics, BatchSize: o.BatchSize,
+		Step: cmp.Or(s.step.About().Text, fmt.Sprintf("%T", s.step.given)), Semantics: o.Semantics, BatchSize: o.BatchSize,
 		EvalBatchSize: o.EvalBatchSize, Accumulate: o.Accumulate, LearningRate: o.LearningRate,
 		Schedule: scheduleText(o), Seed: o.Seed, DataSeed: o.DataSeed, Start: s.start, Process: o.Process,
 	}

@@ -29,8 +29,8 @@ func (p *processing) BeforeSeal(_ *Run, folder string) error {
 // Options.ProcessingClass to the folder dir, and creates dir if necessary. It is Hugging Face's
 // save_model. With several processes, the main one writes. If each process has only a part of the
 // model (About.Sharded), all must call SaveModel.
-func (t *Trainer[S, B]) SaveModel(dir string) error {
-	unlock, err := t.begin()
+func (t *core) SaveModel(dir string) error {
+	unlock, err := t.lock()
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (t *Trainer[S, B]) SaveModel(dir string) error {
 	case !main && !can.Sharded:
 		return nil
 	case !can.Saves:
-		return cannot(t.step, "Trainer.SaveModel is called", "be saved", "Saves", remedySaves)
+		return cannot(t.step.given, "Trainer.SaveModel is called", "be saved", "Saves", remedySaves)
 	}
 	if main {
 		err = os.MkdirAll(dir, 0o777)
@@ -65,7 +65,7 @@ type UploadStarter interface {
 }
 
 // start calls the Start of the pusher, if it has one, and makes the queue of uploads.
-func (u *uploads[S, B]) start() error {
+func (u *uploads) start() error {
 	if u.o.Pusher == nil || !u.o.Process.Main() {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (u *uploads[S, B]) start() error {
 }
 
 // hyperparameters returns those in Hugging Face's model card, in its order.
-func (s *session[S, B]) hyperparameters() []checkpoint.Hyperparameter {
+func (s *session) hyperparameters() []checkpoint.Hyperparameter {
 	o := s.o
 	list := []checkpoint.Hyperparameter{{Name: "learning_rate", Value: o.LearningRate},
 		{Name: "train_batch_size", Value: o.BatchSize}, {Name: "eval_batch_size", Value: o.EvalBatchSize},

@@ -92,7 +92,7 @@ func (r *rates) restore(l loopState, rules semantics.Rules) {
 	}
 }
 
-func (r *runner[S, B]) planRates() error {
+func (r *runner) planRates() error {
 	if r.o.Adaptive == nil {
 		return r.rates.plan(r.plannedSchedule())
 	}
@@ -105,13 +105,13 @@ func (r *runner[S, B]) planRates() error {
 
 // plannedSchedule returns Options.Schedule, adapted to the length of an epoch, and how often the
 // rate is planned to change in the run.
-func (r *runner[S, B]) plannedSchedule() (schedule lr.Schedule, total int) {
+func (r *runner) plannedSchedule() (schedule lr.Schedule, total int) {
 	p, every := r.loop.plan, r.scheduleEvery()
 	return lr.ForEpochs(r.o.Schedule, p.movesPerEpoch(every, r.o.Semantics)), p.scheduleSteps(every, r.o.Semantics)
 }
 
 // scheduleEvery returns the number of steps after which the rate changes.
-func (r *runner[S, B]) scheduleEvery() int {
+func (r *runner) scheduleEvery() int {
 	if r.o.ScheduleSteps > 0 {
 		return r.o.ScheduleSteps
 	}
@@ -119,23 +119,24 @@ func (r *runner[S, B]) scheduleEvery() int {
 }
 
 // checkMomentum refuses a schedule that changes the momentum if the step has none.
-func (r *runner[S, B]) checkMomentum() error {
+func (r *runner) checkMomentum() error {
 	if r.step.About().SetsMomentum || lr.PlanMomentum(r.plannedSchedule()) == nil {
 		return nil
 	}
-	return cannot(r.step, fmt.Sprintf("Options.Schedule %T moves the momentum", r.o.Schedule), "do so", "SetsMomentum",
+	return cannot(r.step.given, fmt.Sprintf("Options.Schedule %T moves the momentum", r.o.Schedule), "do so",
+		"SetsMomentum",
 		"implement SetMomentum, of its optimizer too, and set it, or let the schedule leave the momentum alone")
 }
 
 // skipsUnseen reports whether the rate changes even after a skipped update.
-func (r *runner[S, B]) skipsUnseen() bool {
+func (r *runner) skipsUnseen() bool {
 	rules := r.o.Semantics
 	return rules.ScheduleOnSkip || rules.FusedHidesSkips && r.fused // a skipped update then looks like one that was made
 }
 
 // moveRate advances the schedule, unless the last update was skipped. A rate that follows the
 // evaluations changes with those.
-func (r *runner[S, B]) moveRate() error {
+func (r *runner) moveRate() error {
 	if r.rates.controller != nil && r.o.Semantics.CountsBatches() || !r.rates.applied && !r.skipsUnseen() {
 		return nil
 	}

@@ -19,15 +19,15 @@ type Recycler[B any] interface {
 
 // recycling sets up recycling for a loader of the trainer's own, if the step recycles batches, and
 // returns the loader's options.
-func (r *runner[S, B]) recycling(o data.LoaderOptions) data.LoaderOptions {
+func (r *runner) recycling(o data.LoaderOptions) data.LoaderOptions {
 	if r.step.About().Recycles {
-		r.recycler, o.ReuseSamples = r.step.(Recycler[B])
+		r.recycler, o.ReuseSamples = r.step.recycler, r.step.recycler != nil
 	}
 	return o
 }
 
 // recycle gives the batches of a finished window back to the step.
-func (r *runner[S, B]) recycle() {
+func (r *runner) recycle() {
 	if r.recycler == nil || r.batchRequested {
 		return
 	}

@@ -23,7 +23,7 @@ import (
 //
 //	result, err := t.Fit(ctx, train, valid)
 //	err = t.SaveMetrics("train", result.Metrics)
-func (t *Trainer[S, B]) SaveMetrics(split string, m Logs) error {
+func (t *core) SaveMetrics(split string, m Logs) error {
 	if split == "" || split != filepath.Base(split) {
 		return fmt.Errorf("trainer: SaveMetrics: %q cannot be part of a file name: want \"train\", \"eval\" or the like",
 			split)
@@ -75,7 +75,7 @@ func writeResults(path string, m Logs, all map[string]json.RawMessage) error {
 
 // SaveState writes trainer_state.json, as of the end of the last Fit, to OutputDir. It is Hugging
 // Face's save_state. A resumed run uses the trainer_state.json of its checkpoint, not this one.
-func (t *Trainer[S, B]) SaveState() error {
+func (t *core) SaveState() error {
 	if err := t.needsOutput("SaveState"); err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (t *Trainer[S, B]) SaveState() error {
 	return nil
 }
 
-func (t *Trainer[S, B]) needsOutput(method string) error {
+func (t *core) needsOutput(method string) error {
 	if t.options.OutputDir == "" {
 		return fmt.Errorf("trainer: %s: Options.OutputDir is empty, so there is no folder to write to", method)
 	}
@@ -108,7 +108,7 @@ func (t *Trainer[S, B]) needsOutput(method string) error {
 
 // LogMetrics prints numbers as a table to Options.Progress. It is Hugging Face's log_metrics, with
 // the same formats.
-func (t *Trainer[S, B]) LogMetrics(split string, m Logs) {
+func (t *core) LogMetrics(split string, m Logs) {
 	_, _ = fmt.Fprint(t.options.Progress, metricsText(split, m)) // a failure to show it is not worth an error
 }
 

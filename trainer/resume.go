@@ -16,7 +16,7 @@ import (
 
 // openStore opens the output folder and returns the checkpoint from which the run continues; empty:
 // it starts from the beginning.
-func (s *saver[S, B]) openStore() (from string, err error) {
+func (s *saver) openStore() (from string, err error) {
 	defer s.passOnWarnings()
 	if s.o.OutputDir != "" && s.o.Process.Main() {
 		s.store, err = checkpoint.Open(s.o.OutputDir, checkpoint.Options{Keep: s.o.KeepCheckpoints,
@@ -109,7 +109,7 @@ func (o *Options) resumesOwn() bool {
 	return false
 }
 
-func (s *saver[S, B]) steps() ([]int, error) {
+func (s *saver) steps() ([]int, error) {
 	steps, err := s.store.Steps()
 	if err != nil {
 		return nil, &folderError{fmt.Errorf("trainer: Options.OutputDir: %w", err)}
@@ -119,7 +119,7 @@ func (s *saver[S, B]) steps() ([]int, error) {
 
 // latestFinite returns the newest checkpoint whose weights are finite, or simply the newest under
 // IgnoreNonFinite.
-func (s *saver[S, B]) latestFinite(newest string, steps []int) string {
+func (s *saver) latestFinite(newest string, steps []int) string {
 	if _, loop, err := readStates(newest); s.o.NonFinite == IgnoreNonFinite || err != nil || !loop.NonFinite {
 		return newest
 	}
@@ -137,7 +137,7 @@ func (s *saver[S, B]) latestFinite(newest string, steps []int) string {
 
 // beginNew keeps a new run, or one that continues a checkpoint from another folder, from mixing
 // with an earlier run in the output folder.
-func (s *saver[S, B]) beginNew() error {
+func (s *saver) beginNew() error {
 	if s.store == nil {
 		return nil
 	}
@@ -168,7 +168,7 @@ func (s *saver[S, B]) beginNew() error {
 
 // resume restores the step, the hooks and the loop from a checkpoint; it does nothing if from is
 // empty. Whatever can be refused is refused before the step loads its weights.
-func (r *runner[S, B]) resume(from string) error {
+func (r *runner) resume(from string) error {
 	if from == "" {
 		return nil
 	}
@@ -204,7 +204,7 @@ func (r *runner[S, B]) resume(from string) error {
 }
 
 // resumeState continues from the state that a [Saver] was given.
-func (r *runner[S, B]) resumeState(start StartPosition) error {
+func (r *runner) resumeState(start StartPosition) error {
 	const from = "Options.Start.State"
 	var s bothStates
 	if err := json.Unmarshal(start.State, &s); err != nil {
@@ -227,7 +227,7 @@ func (r *runner[S, B]) resumeState(start StartPosition) error {
 	return nil
 }
 
-func (r *runner[S, B]) resumeHooks(from string, state savedState) error {
+func (r *runner) resumeHooks(from string, state savedState) error {
 	if r.o.Semantics.ForgetHooksAtResume {
 		return nil
 	}
@@ -242,7 +242,7 @@ func (r *runner[S, B]) resumeHooks(from string, state savedState) error {
 }
 
 // resumeLoop restores the counts, the losses and the position.
-func (r *runner[S, B]) resumeLoop(from string, state savedState, loop loopState) {
+func (r *runner) resumeLoop(from string, state savedState, loop loopState) {
 	r.history = state.LogHistory
 	r.tokens, r.flops = state.NumInputTokensSeen, float64(state.TotalFlos)
 	r.startTokens = r.tokens
@@ -283,7 +283,7 @@ func (r *runner[S, B]) resumeLoop(from string, state savedState, loop loopState)
 }
 
 // loadStep loads the step from a checkpoint; from one with SaveOnlyModel, only the weights.
-func (r *runner[S, B]) loadStep(from string, loop loopState) error {
+func (r *runner) loadStep(from string, loop loopState) error {
 	if !loop.OnlyModel {
 		return r.step.Load(from, LoadOptions{Settings: r.o.Semantics.OptimizerFromCheckpoint})
 	}
@@ -294,7 +294,7 @@ func (r *runner[S, B]) loadStep(from string, loop loopState) error {
 	return r.step.Load(from, LoadOptions{WeightsOnly: true})
 }
 
-func (r *runner[S, B]) restoreBest(from string, state savedState, loop loopState) {
+func (r *runner) restoreBest(from string, state savedState, loop loopState) {
 	if state.BestMetric == nil {
 		return
 	}
@@ -325,14 +325,14 @@ func (r *runner[S, B]) restoreBest(from string, state savedState, loop loopState
 
 // bestMetricChanged reports whether the best evaluation of a checkpoint was decided by another
 // metric, or in the other direction.
-func (ev *evaluator[S, B]) bestMetricChanged(loop loopState) bool {
+func (ev *evaluator) bestMetricChanged(loop loopState) bool {
 	then, ok := loop.Configuration["Direction"]
 	return ev.decides() && (loop.BestMetric != "" && loop.BestMetric != evalPrefix+ev.bestMetric.name ||
 		ok && then != ev.bestMetric.direction())
 }
 
 // recomputeBest finds the best evaluation in the log of a checkpoint, by the metric of this run.
-func (r *runner[S, B]) recomputeBest(from string, state savedState) {
+func (r *runner) recomputeBest(from string, state savedState) {
 	r.best = r.eval.bestMetric.bestOf(state.LogHistory)
 	if r.best.Metric == "" {
 		r.warn("the log of %s has no %s, the metric that now decides the best evaluation, so the next evaluation "+
@@ -346,7 +346,7 @@ func (r *runner[S, B]) recomputeBest(from string, state savedState) {
 	}
 }
 
-func (r *runner[S, B]) restoreIntervals(state savedState) {
+func (r *runner) restoreIntervals(state savedState) {
 	r.stateBatchSize = state.TrainBatchSize
 	for _, i := range []struct {
 		trigger *Trigger
@@ -361,7 +361,7 @@ func (r *runner[S, B]) restoreIntervals(state savedState) {
 
 // warnOfNewer warns of checkpoints newer than the one resumed from, since they belong to another
 // course of the run.
-func (s *saver[S, B]) warnOfNewer(from string) error {
+func (s *saver) warnOfNewer(from string) error {
 	if s.store == nil || filepath.Dir(from) != s.store.Dir() {
 		return nil
 	}
@@ -407,10 +407,10 @@ func newestCheckpoint(dir string) (string, error) {
 const checkpointPrefix = "checkpoint-"
 
 // saves reports whether the run writes checkpoints, in this process or in the main one.
-func (s *saver[S, B]) saves() bool {
+func (s *saver) saves() bool {
 	return s.store != nil || s.o.Saver != nil || s.o.OutputDir != "" && !s.o.Process.Main()
 }
 
-func (s *session[S, B]) checkpointPath(step int) string {
+func (s *session) checkpointPath(step int) string {
 	return filepath.Join(s.run.Info.OutputDir, checkpointPrefix+strconv.Itoa(step))
 }

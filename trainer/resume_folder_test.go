@@ -19,11 +19,11 @@ func TestAFolderThatCannotBeListedIsAStorageError(t *testing.T) {
 	defer store.Close()
 	require.NoError(t, os.RemoveAll(store.Dir()))
 
-	for name, list := range map[string]func(s *saver[any, any]) error{
-		"a new run":     func(s *saver[any, any]) error { return s.beginNew() },
-		"one continued": func(s *saver[any, any]) error { _, err := s.steps(); return err },
+	for name, list := range map[string]func(s *saver) error{
+		"a new run":     func(s *saver) error { return s.beginNew() },
+		"one continued": func(s *saver) error { _, err := s.steps(); return err },
 	} {
-		err := list(&saver[any, any]{session: &session[any, any]{}, store: store})
+		err := list(&saver{session: &session{}, store: store})
 		_, folder := errors.AsType[*folderError](err)
 		assert.Truef(t, folder, "%s: %v", name, err)
 	}
@@ -32,7 +32,7 @@ func TestAFolderThatCannotBeListedIsAStorageError(t *testing.T) {
 // The goroutine of an asynchronous save finds that the file system cannot flush folders. The race
 // detector notices if another goroutine than the loop's touches the warnings.
 func TestTheGoroutineOfASaveDoesNotWarn(t *testing.T) {
-	s := saver[int, []int]{session: &session[int, []int]{o: Options{Logger: slog.New(slog.DiscardHandler)}}}
+	s := saver{session: &session{o: Options{Logger: slog.New(slog.DiscardHandler)}}}
 	v := &saving{finish: func() error {
 		s.storeWarnings.add(errors.New("cannot flush folders"))
 		return nil

@@ -10,26 +10,26 @@ import (
 
 // runner is one run of Fit, or one evaluation outside of a run. It carries out the actions of the
 // loop, with the help of its parts.
-type runner[S, B any] struct {
-	*session[S, B]
-	t     *Trainer[S, B]
-	eval  evaluator[S, B]
-	saver saver[S, B]
+type runner struct {
+	*session
+	t     *core
+	eval  evaluator
+	saver saver
 	rates rates
 
-	pass        passes[B]         // over the training set
+	pass        passes            // over the training set
 	batches     int               // in the training set, before any limit
 	order       string            // of the training samples, as text: see settingsText
-	divider     divider[S, B]     // for DivideOnOutOfMemory
+	divider     divider           // for DivideOnOutOfMemory
 	fingerprint map[string]string // of the training set, for the configuration
 	// indices of the samples in a batch of an epoch; nil: the loader cannot tell
 	indices  func(epoch, batch int) []int
-	window   []B          // the batches of the current window
-	samples  []int        // number of samples in each batch of the window
-	totals   windowTotals // size of the window over all processes
-	recycler Recycler[B]  // gets the batches of a window back after training; nil: none
-	gathered int          // batches of the window whose gradients and losses the step has
-	filter   int          // steps between the last row of the log and the window
+	window   []any         // the batches of the current window
+	samples  []int         // number of samples in each batch of the window
+	totals   windowTotals  // size of the window over all processes
+	recycler Recycler[any] // gets the batches of a window back after training; nil: none
+	gathered int           // batches of the window whose gradients and losses the step has
+	filter   int           // steps between the last row of the log and the window
 
 	rollBacks map[string]int // number of returns to each checkpoint
 	fused     bool           // About().Fused of the step
@@ -42,16 +42,16 @@ type runner[S, B any] struct {
 }
 
 // newRunner returns a runner that has not begun.
-func (t *Trainer[S, B]) newRunner(ctx context.Context, o Options) *runner[S, B] {
-	s := &session[S, B]{step: t.step, o: o, ctx: ctx, stepCtx: context.WithoutCancel(ctx), hooks: o.Callbacks,
+func (t *core) newRunner(ctx context.Context, o Options) *runner {
+	s := &session{step: t.step, o: o, ctx: ctx, stepCtx: context.WithoutCancel(ctx), hooks: o.Callbacks,
 		start: time.Now(), loop: newLoop(plan{batches: 1, accumulate: 1, updatesPerEpoch: 1, stepsPerEpoch: 1},
 			flow{}),
 		record: record{losses: losses{report: o.Semantics.LossReport}}}
-	r := &runner[S, B]{session: s, t: t, fused: t.step.About().Fused}
+	r := &runner{session: s, t: t, fused: t.step.About().Fused}
 	r.divider.parts = &r.parts
 	r.parts.Store(1)
-	r.eval = evaluator[S, B]{session: s, bestMetric: newBestMetric(&o)}
-	r.saver = saver[S, B]{session: s, uploads: uploads[S, B]{session: s}, states: r.states}
+	r.eval = evaluator{session: s, bestMetric: newBestMetric(&o)}
+	r.saver = saver{session: s, uploads: uploads{session: s}, states: r.states}
 	s.run = &Run{Info: s.info(), loop: &loopView{record: &s.record, bestMetric: &r.eval.bestMetric, evalKey: r.eval.key,
 		evaluate: r.eval.evaluateAside, batch: r.currentBatch, batchLoss: r.batchLoss, limit: r.limitBatches,
 		state: r.stateNow, warn: s.warn}}
@@ -59,7 +59,7 @@ func (t *Trainer[S, B]) newRunner(ctx context.Context, o Options) *runner[S, B] 
 }
 
 // once prepares and runs the loop. It returns a panic of the step's library as an error.
-func (r *runner[S, B]) once(source func(*runner[S, B]) error) error {
+func (r *runner) once(source func(*runner) error) error {
 	return guard(func() error {
 		if err := r.prepare(source); err != nil {
 			return err
@@ -77,7 +77,7 @@ func (r *runner[S, B]) once(source func(*runner[S, B]) error) error {
 }
 
 // close waits for uploads and releases the output folder.
-func (r *runner[S, B]) close() error {
+func (r *runner) close() error {
 	r.saver.uploads.close()
 	err := r.saver.release()
 	r.pass, r.eval.sets = nil, nil // the trainer keeps the runner for its counts and log; its data can be freed
@@ -94,7 +94,7 @@ func (r *runner[S, B]) close() error {
 // resumed run repeats the event. A panic of the step's library becomes an error here: if it unwound
 // the loop into a hook around the epoch, and that hook recovered, the loop's iterators would never
 // learn of it.
-func (r *runner[S, B]) do(a action) error {
+func (r *runner) do(a action) error {
 	if err := guard(func() error { return r.carryOut(a) }); err != nil {
 		return r.failed(a, err)
 	}
@@ -102,7 +102,7 @@ func (r *runner[S, B]) do(a action) error {
 }
 
 // failed decides what the error of an action does to the run.
-func (r *runner[S, B]) failed(a action, err error) error {
+func (r *runner) failed(a action, err error) error {
 	var hook *HookError
 	var bad *NonFiniteError
 	switch {
@@ -122,7 +122,7 @@ func (r *runner[S, B]) failed(a action, err error) error {
 	return r.stop(err)
 }
 
-func (r *runner[S, B]) carryOut(a action) error {
+func (r *runner) carryOut(a action) error {
 	switch a {
 	case trainBegin:
 		return fire(r.session, "TrainBegin", trainBeginHook.TrainBegin)
@@ -189,7 +189,7 @@ func (r *runner[S, B]) carryOut(a action) error {
 }
 
 // around calls train inside the hooks that wrap an epoch; the first hook is the outermost.
-func (r *runner[S, B]) around(train func() error) error {
+func (r *runner) around(train func() error) error {
 	for _, c := range slices.Backward(r.hooks) {
 		if !has[aroundEpochHook](c) {
 			continue
@@ -216,7 +216,7 @@ func (r *runner[S, B]) around(train func() error) error {
 }
 
 // stop ends the run if err is a hook's StopError. It returns any other error.
-func (r *runner[S, B]) stop(err error) error {
+func (r *runner) stop(err error) error {
 	var stop StopError
 	if !errors.As(err, &stop) || r.loop.ending() {
 		return err
@@ -232,7 +232,7 @@ func (r *runner[S, B]) stop(err error) error {
 
 // evaluateOnStart evaluates before the first update. After a resume, the generator is already where
 // training continues, so the extra evaluation must not draw from it.
-func (r *runner[S, B]) evaluateOnStart() error {
+func (r *runner) evaluateOnStart() error {
 	r.eval.quiet = r.loop.resumed && !r.onlyModel && r.o.Semantics.EvalOnStartAfterResume
 	defer func() { r.eval.quiet = false }()
 	return r.evaluateNow(false)
@@ -240,7 +240,7 @@ func (r *runner[S, B]) evaluateOnStart() error {
 
 // interrupt ends a cancelled run at a point from which it can be resumed, with the current action
 // still to be done.
-func (r *runner[S, B]) interrupt() error {
+func (r *runner) interrupt() error {
 	e := &InterruptedError{GlobalStep: r.loop.GlobalStep, Epoch: r.loop.Progress, Err: r.cancelled()}
 	r.loop.position = r.loop.before
 	failed := func(err error) error {
@@ -269,7 +269,7 @@ func (r *runner[S, B]) interrupt() error {
 	return e
 }
 
-func (r *runner[S, B]) result() *Result {
+func (r *runner) result() *Result {
 	return &Result{
 		GlobalStep: r.loop.GlobalStep, Epoch: r.loop.Progress, TrainLoss: r.final["train_loss"], Metrics: r.final,
 		Best: r.best, Checkpoint: r.saver.checkpoint, SaveWaited: r.saver.waited, StopReason: r.stopReason,

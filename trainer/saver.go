@@ -14,9 +14,9 @@ import (
 )
 
 // saver writes the checkpoints of a run, deletes old ones and knows which is the best.
-type saver[S, B any] struct {
-	*session[S, B]
-	uploads    uploads[S, B]
+type saver struct {
+	*session
+	uploads    uploads
 	store      *checkpoint.Store // nil without an output folder
 	checkpoint string            // the newest checkpoint
 	loaded     string            // the checkpoint whose weights LoadBestAtEnd has loaded
@@ -46,10 +46,10 @@ const (
 
 // save writes a checkpoint, or leaves that to the next update if writing fails and the options
 // allow it.
-func (s *saver[S, B]) save(async bool) error { return s.retryLater(s.write(async)) }
+func (s *saver) save(async bool) error { return s.retryLater(s.write(async)) }
 
 // retryLater returns the error of a save, or nil if the options leave the save to the next update.
-func (s *saver[S, B]) retryLater(err error) error {
+func (s *saver) retryLater(err error) error {
 	failed, ok := errors.AsType[*StepError](err) // the error of a hook after the save is not an error of the save
 	again := checkpoint.IsSaveError(err) && s.o.SaveFailure == RetrySave || errors.Is(err, ErrChangedWhileSaved)
 	if !ok || failed.Op != "save" || !again {
@@ -65,12 +65,12 @@ func (s *saver[S, B]) retryLater(err error) error {
 
 // write writes a checkpoint and then deletes older ones. With async it only copies the state, and
 // leaves the rest to another goroutine.
-func (s *saver[S, B]) write(async bool) error {
+func (s *saver) write(async bool) error {
 	if !s.saves() {
 		return wrong("OutputDir", `""`, "a folder, since a hook asked for a checkpoint")
 	}
 	if s.o.Saver == nil && !s.step.About().Saves {
-		return cannot(s.step, fmt.Sprintf("a hook asked for a checkpoint after update %d", s.loop.GlobalStep),
+		return cannot(s.step.given, fmt.Sprintf("a hook asked for a checkpoint after update %d", s.loop.GlobalStep),
 			"be saved", "Saves", remedySaves)
 	}
 	if err := s.settle(true); err != nil {
@@ -112,7 +112,7 @@ func (s *saver[S, B]) write(async bool) error {
 // attempt writes the checkpoint, by Options.Saver if there is one. With async it leaves the writing
 // to v.finish. With several processes only the main one writes, except for the parts of a sharded
 // step.
-func (s *saver[S, B]) attempt(v *saving, random [][]byte) error {
+func (s *saver) attempt(v *saving, random [][]byte) error {
 	v.finish = func() error { return nil }
 	if s.o.Saver == nil && s.store == nil {
 		if s.sharded() {
@@ -142,7 +142,7 @@ func (s *saver[S, B]) attempt(v *saving, random [][]byte) error {
 
 // take puts everything into the folder of a checkpoint that depends on the current state of the
 // run.
-func (s *saver[S, B]) take(v *saving, random [][]byte, state savedState, loop loopState) error {
+func (s *saver) take(v *saving, random [][]byte, state savedState, loop loopState) error {
 	draft, err := s.store.Begin(v.step)
 	if err != nil {
 		return s.noFolder(err)
@@ -193,7 +193,7 @@ func (s *saver[S, B]) take(v *saving, random [][]byte, state savedState, loop lo
 }
 
 // checkCopy handles the weights that are not finite in the copy of an asynchronous save.
-func (s *saver[S, B]) checkCopy(v *saving, dir string, loop loopState, nonFinite []string) error {
+func (s *saver) checkCopy(v *saving, dir string, loop loopState, nonFinite []string) error {
 	switch {
 	case len(nonFinite) == 0 || v.spoiled:
 		return nil
@@ -205,7 +205,7 @@ func (s *saver[S, B]) checkCopy(v *saving, dir string, loop loopState, nonFinite
 }
 
 // written completes a save that is on the disk, or has failed, on the goroutine of the loop.
-func (s *saver[S, B]) written(v *saving, err error) error {
+func (s *saver) written(v *saving, err error) error {
 	s.passOnWarnings()
 	if err = s.agreeOnSave(err); err != nil {
 		s.loop.unsaved(v.step, v.saved)
@@ -236,7 +236,7 @@ func (s *saver[S, B]) written(v *saving, err error) error {
 
 // makeRoom deletes a checkpoint that would be deleted after this save, and reports whether it has.
 // It deletes none if the weights to be saved are not finite.
-func (s *saver[S, B]) makeRoom(full *checkpoint.SpaceError) bool {
+func (s *saver) makeRoom(full *checkpoint.SpaceError) bool {
 	if s.store == nil {
 		return false
 	}
@@ -260,13 +260,13 @@ func (s *saver[S, B]) makeRoom(full *checkpoint.SpaceError) bool {
 }
 
 // protected returns the checkpoints that must not be deleted: the best and those being uploaded.
-func (s *saver[S, B]) protected() []string {
+func (s *saver) protected() []string {
 	return append(s.uploads.queue.folders(), s.bestOnDisk(s.best.Checkpoint)...)
 }
 
 // bestOnDisk returns the checkpoint of the best model. If that of the best evaluation is not yet
 // written or could not be written, it is the best of those on disk, if the run needs one.
-func (s *saver[S, B]) bestOnDisk(best string) []string {
+func (s *saver) bestOnDisk(best string) []string {
 	switch wanted := s.o.LoadBestAtEnd || s.o.Save.kind == atBest; {
 	case best != "":
 		return []string{best}
@@ -278,7 +278,7 @@ func (s *saver[S, B]) bestOnDisk(best string) []string {
 }
 
 // rotate deletes old checkpoints, except the best, the current one and those being uploaded.
-func (s *saver[S, B]) rotate() {
+func (s *saver) rotate() {
 	if s.store == nil || s.spoiled {
 		return
 	}
@@ -290,7 +290,7 @@ func (s *saver[S, B]) rotate() {
 
 // bestCheckpoint returns where the model of the best evaluation is, or will be once the current
 // checkpoint is written.
-func (s *saver[S, B]) bestCheckpoint() string {
+func (s *saver) bestCheckpoint() string {
 	// transformers treats update 0 as none
 	if s.best.Metric == "" || s.forgetsBestStep() || s.best.GlobalStep == 0 && s.o.Semantics.BestMayBeUnsaved {
 		return ""
@@ -307,12 +307,12 @@ func (s *saver[S, B]) bestCheckpoint() string {
 
 // forgetsBestStep reports whether the update of the best evaluation is not recorded: transformers
 // does not record it if only hooks save.
-func (s *saver[S, B]) forgetsBestStep() bool {
+func (s *saver) forgetsBestStep() bool {
 	return s.o.Save.kind == never && s.o.Semantics.BestMayBeUnsaved
 }
 
 // end loads the best model and deletes all other checkpoints, if the options want it.
-func (s *saver[S, B]) end() error {
+func (s *saver) end() error {
 	if s.o.LoadBestAtEnd {
 		if err := s.loadBest(); err != nil {
 			return err
@@ -328,12 +328,12 @@ func (s *saver[S, B]) end() error {
 }
 
 // final returns the checkpoint with the model that the run ends with.
-func (s *saver[S, B]) final() string {
+func (s *saver) final() string {
 	return cmp.Or(s.loaded, s.checkpoint)
 }
 
 // current returns the checkpoint of the current update; empty if there is none yet.
-func (s *saver[S, B]) current() string {
+func (s *saver) current() string {
 	switch {
 	case !s.saves() || s.loop.LastSaved != s.loop.GlobalStep:
 		return ""
@@ -345,7 +345,7 @@ func (s *saver[S, B]) current() string {
 
 // loadBest loads the weights of the best evaluation. If its checkpoint could not be written, is
 // damaged or gone, or has weights that are not finite, the next best one is loaded.
-func (s *saver[S, B]) loadBest() error {
+func (s *saver) loadBest() error {
 	var candidates []string
 	if s.best.Checkpoint != "" {
 		candidates = append(candidates, s.best.Checkpoint)
@@ -377,7 +377,7 @@ func (s *saver[S, B]) loadBest() error {
 }
 
 // nextBest returns the checkpoints of the other evaluations, the best first.
-func (s *saver[S, B]) nextBest() []string {
+func (s *saver) nextBest() []string {
 	rows := slices.DeleteFunc(slices.Clone(s.history), func(row Logs) bool {
 		_, ok := row[s.best.Metric]
 		return !ok || int(row["step"]) == s.best.GlobalStep
@@ -401,7 +401,7 @@ func (s *saver[S, B]) nextBest() []string {
 	return paths
 }
 
-func (s *saver[S, B]) deleteAllButBest() {
+func (s *saver) deleteAllButBest() {
 	steps, err := s.store.Steps()
 	for _, step := range steps {
 		if path := s.store.Path(step); filepath.Base(path) != filepath.Base(s.best.Checkpoint) {

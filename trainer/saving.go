@@ -59,7 +59,7 @@ func (v *saving) ended() bool {
 // settle completes the save in progress, on the goroutine of the loop: if it has ended or, with
 // wait, when it has. Several processes complete it only where they all wait, since they have to
 // agree on the result.
-func (s *saver[S, B]) settle(wait bool) error {
+func (s *saver) settle(wait bool) error {
 	v := s.underWay
 	if v == nil || !wait && (s.several() || !v.ended()) {
 		return nil
@@ -80,7 +80,7 @@ func (s *saver[S, B]) settle(wait bool) error {
 }
 
 // wait returns when the save in progress has ended.
-func (s *saver[S, B]) wait() {
+func (s *saver) wait() {
 	v := s.underWay
 	if v == nil || v.ended() {
 		return
@@ -94,7 +94,7 @@ func (s *saver[S, B]) wait() {
 
 // finish completes the last save of a run. If it has failed, it is tried once more, since no update
 // follows.
-func (s *saver[S, B]) finish() error {
+func (s *saver) finish() error {
 	if s.underWay == nil {
 		return nil
 	}
@@ -105,7 +105,7 @@ func (s *saver[S, B]) finish() error {
 }
 
 // release waits for the save in progress and frees the memory of its copy.
-func (s *saver[S, B]) release() error {
+func (s *saver) release() error {
 	if !s.o.AsyncSave {
 		return nil
 	}
@@ -116,7 +116,7 @@ func (s *saver[S, B]) release() error {
 
 // emptyCache makes the step return memory to the device. It waits for the save in progress, since
 // its copy is in such memory.
-func (s *saver[S, B]) emptyCache() error {
+func (s *saver) emptyCache() error {
 	s.wait()
 	return s.stepError("empty the cache", s.step.EmptyCache())
 }
@@ -142,7 +142,7 @@ func (w *storeWarnings) take() []error {
 	return list
 }
 
-func (s *saver[S, B]) passOnWarnings() {
+func (s *saver) passOnWarnings() {
 	for _, err := range s.storeWarnings.take() {
 		s.warn("%v", err)
 	}

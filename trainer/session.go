@@ -12,13 +12,13 @@ import (
 )
 
 // session is what the parts of a run share: the step and the options, the loop, and the log.
-type session[S, B any] struct {
-	step           Step[S, B]
+type session struct {
+	step           untypedStep
 	o              Options
 	hooks          []any // the callbacks, including the trainer's own
 	loop           *loop
 	run            *Run // the hooks' view of the run
-	batch          *B   // being trained or evaluated on; nil between batches
+	batch          *any // being trained or evaluated on; nil between batches
 	batchRequested bool // a hook has called Run.Batch and may have kept the batch
 
 	// ctx ends the run. With several processes it is cancelled once they have agreed to end, and
@@ -94,7 +94,7 @@ func (r *record) restore(l loopState, rules semantics.Rules) {
 var errInterrupted = errors.New("interrupted")
 
 // cancelled returns the error of the context, with its cause if that is a different error.
-func (s *session[S, B]) cancelled() error {
+func (s *session) cancelled() error {
 	err := s.ctx.Err()
 	if cause := context.Cause(s.ctx); cause != nil && !errors.Is(cause, err) {
 		return fmt.Errorf("%w: %w", err, cause)
@@ -103,7 +103,7 @@ func (s *session[S, B]) cancelled() error {
 }
 
 // stepError wraps an error of the step, or of loading its data, in a [*StepError]; nil stays nil.
-func (s *session[S, B]) stepError(op string, err error) error {
+func (s *session) stepError(op string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -112,7 +112,7 @@ func (s *session[S, B]) stepError(op string, err error) error {
 
 // fire calls the hooks of an event. They see the current state of the loop and may change its
 // control.
-func fire[S, B, H any](s *session[S, B], event string, method func(H, *Run) error) error {
+func fire[H any](s *session, event string, method func(H, *Run) error) error {
 	if !slices.ContainsFunc(s.hooks, has[H]) {
 		return nil
 	}
@@ -123,19 +123,19 @@ func fire[S, B, H any](s *session[S, B], event string, method func(H, *Run) erro
 }
 
 // fireWith is fire for an event with an argument.
-func fireWith[S, B, H, A any](s *session[S, B], event string, method func(H, *Run, A) error, arg A) error {
+func fireWith[H, A any](s *session, event string, method func(H, *Run, A) error, arg A) error {
 	return fire(s, event, func(h H, r *Run) error { return method(h, r, arg) })
 }
 
 // show updates the hooks' view of the run.
-func (s *session[S, B]) show() {
+func (s *session) show() {
 	l, r := s.loop, s.run
 	r.GlobalStep, r.Updates, r.MaxSteps, r.Control = l.GlobalStep, l.Updates, l.plan.maxSteps, l.Control
 	r.Epoch, r.EpochIndex, r.Batches = l.Progress, l.Epoch, l.Micro
 }
 
 // currentBatch is Run.Batch.
-func (s *session[S, B]) currentBatch() any {
+func (s *session) currentBatch() any {
 	if s.batch == nil {
 		return nil
 	}
@@ -145,7 +145,7 @@ func (s *session[S, B]) currentBatch() any {
 
 // warn reports something that the user should know but that does not end the run: immediately, or
 // in the header if that is still to come.
-func (s *session[S, B]) warn(format string, args ...any) {
+func (s *session) warn(format string, args ...any) {
 	s.note(format, args...)
 	if s.progress != nil {
 		s.progress.warn(s.warnings[len(s.warnings)-1])
@@ -153,14 +153,14 @@ func (s *session[S, B]) warn(format string, args ...any) {
 }
 
 // note adds a warning to the next header.
-func (s *session[S, B]) note(format string, args ...any) {
+func (s *session) note(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	s.warnings = append(s.warnings, text)
 	s.o.Logger.Warn(text)
 }
 
 // noteOnce adds warnings, unless an earlier attempt of AutoFindBatchSize has added them.
-func (s *session[S, B]) noteOnce(texts []string) {
+func (s *session) noteOnce(texts []string) {
 	for _, text := range texts {
 		if !slices.Contains(s.warnings, text) {
 			s.note("%s", text)
@@ -168,13 +168,13 @@ func (s *session[S, B]) noteOnce(texts []string) {
 	}
 }
 
-func (s *session[S, B]) seed(o SeedOptions) error {
+func (s *session) seed(o SeedOptions) error {
 	o.Rank = s.o.Process.Rank
 	return s.stepError("seed", s.step.Seed(s.o.Seed, o))
 }
 
 // startLoader lets the step draw what a DataLoader draws at the beginning of a pass.
-func (s *session[S, B]) startLoader(train bool) error {
+func (s *session) startLoader(train bool) error {
 	if s.o.Semantics.SeedEveryPass {
 		if err := s.seed(SeedOptions{KeepModel: true}); err != nil {
 			return err

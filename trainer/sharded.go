@@ -10,7 +10,7 @@ import (
 // Sharded steps, of which each process has a part (About.Sharded). The main process creates the
 // folder of a checkpoint and finally renames it; in between, all processes write to it.
 
-func (s *session[S, B]) sharded() bool { return s.step.About().Sharded }
+func (s *session) sharded() bool { return s.step.About().Sharded }
 
 // checkSharded refuses options that do not work if each process has only a part of the step.
 func (o *Options) checkSharded() error {
@@ -36,7 +36,7 @@ func (o *Options) checkSharded() error {
 
 // shareFolder passes the folder that the main process has created to all processes; empty: it has
 // failed.
-func (s *session[S, B]) shareFolder(dir string) (string, error) {
+func (s *session) shareFolder(dir string) (string, error) {
 	all, err := s.o.Group.AllGather(context.WithoutCancel(s.ctx), []byte(dir))
 	if err != nil {
 		return "", s.stepError("save", err)
@@ -46,7 +46,7 @@ func (s *session[S, B]) shareFolder(dir string) (string, error) {
 
 // noFolder tells the other processes that the main one has failed before it created a folder. It
 // returns the error.
-func (s *session[S, B]) noFolder(err error) error {
+func (s *session) noFolder(err error) error {
 	if err == nil || !s.sharded() {
 		return err
 	}
@@ -55,7 +55,7 @@ func (s *session[S, B]) noFolder(err error) error {
 }
 
 // savePart writes the part of a process other than the main one.
-func (s *saver[S, B]) savePart(v *saving) error {
+func (s *saver) savePart(v *saving) error {
 	dir, err := s.shareFolder("")
 	if err != nil || dir == "" {
 		return err
@@ -93,7 +93,7 @@ func (w *writes) run() (nonFinite []string, err error) {
 // step, v.finish returns it instead: the other processes are writing on goroutines of their own by
 // then, and wait for the main one there. It joins them, finds that the folder is gone, and then
 // fails.
-func (s *saver[S, B]) givenUp(v *saving, later *writes, err error) error {
+func (s *saver) givenUp(v *saving, later *writes, err error) error {
 	if err == nil || !v.async || !s.sharded() {
 		return err
 	}
@@ -105,7 +105,7 @@ func (s *saver[S, B]) givenUp(v *saving, later *writes, err error) error {
 }
 
 // saveStep writes the step's files into the folder of a checkpoint, on the main process.
-func (s *saver[S, B]) saveStep(dir string, o SaveOptions) error {
+func (s *saver) saveStep(dir string, o SaveOptions) error {
 	if s.sharded() {
 		if _, err := s.shareFolder(dir); err != nil {
 			return err
@@ -115,7 +115,7 @@ func (s *saver[S, B]) saveStep(dir string, o SaveOptions) error {
 }
 
 // retryWithRoom reports whether the save is tried again because the main process has made room.
-func (s *saver[S, B]) retryWithRoom(err error) bool {
+func (s *saver) retryWithRoom(err error) bool {
 	full, ok := errors.AsType[*checkpoint.SpaceError](err)
 	made := ok && s.makeRoom(full)
 	if !s.sharded() {

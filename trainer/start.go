@@ -43,7 +43,7 @@ type Saver interface {
 }
 
 // startAt puts the loop where Options.Start says, if that is set.
-func (r *runner[S, B]) startAt(start *StartPosition) error {
+func (r *runner) startAt(start *StartPosition) error {
 	if start == nil {
 		return nil
 	}
@@ -72,7 +72,7 @@ func (r *runner[S, B]) startAt(start *StartPosition) error {
 }
 
 // load restores the step with StartPosition.Load.
-func (r *runner[S, B]) load(s StartPosition) error {
+func (r *runner) load(s StartPosition) error {
 	if s.Load == nil {
 		return nil
 	}

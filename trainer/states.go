@@ -9,7 +9,7 @@ import (
 // What a checkpoint says about a run, collected from the run's parts.
 
 // savedState returns the current trainer_state.json.
-func (r *runner[S, B]) savedState(best string) (savedState, error) {
+func (r *runner) savedState(best string) (savedState, error) {
 	states, err := hookStates(r.hooks)
 	if err != nil {
 		return savedState{}, err
@@ -40,7 +40,7 @@ func (r *runner[S, B]) savedState(best string) (savedState, error) {
 }
 
 // states returns the current contents of the two state files.
-func (r *runner[S, B]) states(best string) (savedState, loopState, error) {
+func (r *runner) states(best string) (savedState, loopState, error) {
 	s, err := r.savedState(best)
 	if err != nil {
 		return s, loopState{}, err
@@ -54,7 +54,7 @@ func (r *runner[S, B]) states(best string) (savedState, loopState, error) {
 }
 
 // stateNow is Run.State.
-func (r *runner[S, B]) stateNow(done bool) ([]byte, error) {
+func (r *runner) stateNow(done bool) ([]byte, error) {
 	p := r.loop.resumePosition(done)
 	if !p.possible() {
 		return nil, fmt.Errorf("trainer: Run.State: no run can start at this point (%s); call it in AroundEpoch, "+
@@ -81,7 +81,7 @@ func updatesOf(t Trigger) int {
 	return 500
 }
 
-func (r *runner[S, B]) sizes() sizes {
+func (r *runner) sizes() sizes {
 	return sizes{TrainSamples: r.run.Info.TrainSamples, BatchSize: r.o.BatchSize, Accumulate: r.o.Accumulate,
 		GlobalBatch: r.o.GlobalBatch, DropLast: r.o.DropLast, DataSeed: r.o.DataSeed}
 }

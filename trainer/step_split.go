@@ -21,8 +21,8 @@ type SplitStep[B any] interface {
 }
 
 // checkSplit refuses hooks and reports that need a SplitStep if the step is none.
-func (t *Trainer[S, B]) checkSplit() error {
-	if has[SplitStep[B]](t.step) {
+func (t *core) checkSplit() error {
+	if t.step.split != nil {
 		return nil
 	}
 	o := &t.options
@@ -30,10 +30,10 @@ func (t *Trainer[S, B]) checkSplit() error {
 	switch {
 	case i >= 0:
 		return fmt.Errorf("trainer: the hook %T has AfterForward, but %T is not a trainer.SplitStep: %s",
-			o.Callbacks[i], t.step, passOn("Forward, Backward and BatchLoss"))
+			o.Callbacks[i], t.step.given, passOn("Forward, Backward and BatchLoss"))
 	case (&losses{report: o.Semantics.LossReport}).wanted():
 		return fmt.Errorf("trainer: Options.Semantics (%s) report a loss computed from those of all micro-batches, "+
-			"but %T is not a trainer.SplitStep: %s; or set LossReport to semantics.SinceLog", o.Semantics.Name, t.step,
+			"but %T is not a trainer.SplitStep: %s; or set LossReport to semantics.SinceLog", o.Semantics.Name, t.step.given,
 			passOn("Forward, Backward and BatchLoss"))
 	}
 	return nil

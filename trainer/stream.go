@@ -30,28 +30,28 @@ const idlePasses = 20
 // turn. What is left at the end of a pass is divided evenly, filled up with the first samples of
 // the pass; with Options.NoDispatchBatches it is filled up to full batches.
 func (t *Trainer[S, B]) FitStream(ctx context.Context, train data.Stream[S], valid data.Dataset[S]) (*Result, error) {
-	return t.fit(ctx, func(r *runner[S, B]) error { return r.prepareStream(train, valid) })
+	return t.fit(ctx, func(r *runner) error { return r.prepareStream(t.stream(train), t.validation(valid)) })
 }
 
 // passes iterates over the batches of a pass over the training data, without the first skip ones.
-type passes[B any] func(ctx context.Context, epoch, skip int) iter.Seq2[data.StreamBatch[B], error]
+type passes func(ctx context.Context, epoch, skip int) iter.Seq2[data.StreamBatch[any], error]
 
 // batchSizes is implemented by a loader whose batches may be of unequal size, as *data.Loader's are
 // with a data.Batcher.
 type batchSizes interface{ BatchSamples(epoch int) []int }
 
 // setPasses returns the passes over a data set of n samples; shard is this process's part of it.
-func setPasses[B any](loader BatchLoader[B], n, batchSize int, shard data.Shard) passes[B] {
-	samples, world := samplesOf(loader, n), max(1, shard.WorldSize)
-	return func(ctx context.Context, epoch, skip int) iter.Seq2[data.StreamBatch[B], error] {
-		return func(yield func(data.StreamBatch[B], error) bool) {
+func setPasses(loader *loader, n, batchSize int, shard data.Shard) passes {
+	samples, world := samplesOf(loader.given, n), max(1, shard.WorldSize)
+	return func(ctx context.Context, epoch, skip int) iter.Seq2[data.StreamBatch[any], error] {
+		return func(yield func(data.StreamBatch[any], error) bool) {
 			i := skip
 			var sizes []int
-			if s, ok := loader.(batchSizes); ok {
+			if s, ok := loader.given.(batchSizes); ok {
 				sizes = s.BatchSamples(epoch)
 			}
 			for batch, err := range loader.Epoch(ctx, epoch, skip) {
-				b := data.StreamBatch[B]{Batch: batch, Samples: batchSize,
+				b := data.StreamBatch[any]{Batch: batch, Samples: batchSize,
 					Round: max(0, min(batchSize*world, samples-i*batchSize*world))}
 				switch {
 				case world == 1 && i < len(sizes):
@@ -69,7 +69,7 @@ func setPasses[B any](loader BatchLoader[B], n, batchSize int, shard data.Shard)
 }
 
 // prepareStream makes the loaders and the plan of a run over a stream.
-func (r *runner[S, B]) prepareStream(train data.Stream[S], valid data.Dataset[S]) error {
+func (r *runner) prepareStream(train stream, valid *validation) error {
 	switch {
 	case train == nil:
 		return errors.New("trainer: FitStream needs a stream, got nil")
@@ -88,18 +88,15 @@ func (r *runner[S, B]) prepareStream(train data.Stream[S], valid data.Dataset[S]
 		Prefetch: r.o.Prefetch, BadSample: r.o.BadSample, Shard: r.shard(),
 	}
 	o.Shard.FullEnd = r.o.NoDispatchBatches
+	var err error
 	if r.o.DivideOnOutOfMemory {
-		loader, err := data.NewStreamLoader(train, r.divider.collate(r.step.Collate), o)
-		if err != nil {
-			return err
-		}
-		r.pass = r.divider.batches(loader.Pass)
+		r.pass, err = train.newPasses(o, r.divider.parts)
+		r.pass = r.divider.batches(r.pass)
 	} else {
-		loader, err := data.NewStreamLoader(train, r.step.Collate, r.recycling(o))
-		if err != nil {
-			return err
-		}
-		r.pass = loader.Pass
+		r.pass, err = train.newPasses(r.recycling(o), nil)
+	}
+	if err != nil {
+		return err
 	}
 	if err := r.eval.prepare(valid); err != nil {
 		return err

@@ -15,12 +15,18 @@ import (
 
 // Trainer runs the training loop over a [Step]: S is a sample of the data sets, B a batch.
 type Trainer[S, B any] struct {
-	step    Step[S, B]
+	core
+	typed Step[S, B]
+}
+
+// core is a [Trainer] without its type parameters: see untyped.go.
+type core struct {
+	step    untypedStep
 	options Options // every default filled in
 	running sync.Mutex
-	last    *runner[S, B] // the previous run or evaluation; nil: none yet
-	trained bool          // the step has trained before
-	joined  bool          // the step has joined the group
+	last    *runner // the previous run or evaluation; nil: none yet
+	trained bool    // the step has trained before
+	joined  bool    // the step has joined the group
 
 	warnings []string // about the options, for each run
 }
@@ -30,29 +36,38 @@ func New[S, B any](step Step[S, B], o Options) (*Trainer[S, B], error) {
 	if step == nil {
 		return nil, errors.New("trainer: New needs a step, got nil")
 	}
-	can := step.About()
+	t := &Trainer[S, B]{core: core{step: newUntypedStep(step)}, typed: step}
+	if err := t.begin(o); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// begin checks the options, seeds the step if the semantics do that here, and calls InitEnd.
+func (t *core) begin(o Options) error {
+	can := t.step.About()
 	warnings := o.ineffective()
 	o, err := o.resolved(can)
 	if err != nil {
-		return nil, &refusedOptions{err}
+		return &refusedOptions{err}
 	}
-	t := &Trainer[S, B]{step: step, options: o, warnings: warnings}
-	if err := cmp.Or(o.checkStep(step, can), checkGroup[B](&o, step, can), o.checkTransformers(step),
+	t.options, t.warnings = o, warnings
+	if err := cmp.Or(o.checkStep(t.step.given, can), o.checkGroup(&t.step, can), o.checkTransformers(t.step.given),
 		o.checkCallbacks(), o.checkDivide(), t.checkSplit()); err != nil {
-		return nil, &refusedOptions{err}
+		return &refusedOptions{err}
 	}
-	if !has[GroupStep[B]](step) {
-		if text := o.trainsAlone(step); text != "" {
+	if t.step.group == nil {
+		if text := o.trainsAlone(t.step.given); text != "" {
 			t.warnings = append(t.warnings, text)
 		}
 	}
 	r := t.newRunner(context.Background(), o)
 	if o.Semantics.SeedOnce {
 		if err := guard(func() error { return r.seed(SeedOptions{}) }); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return t, call(r.run, r.hooks, "InitEnd", func(h initEndHook) error { return h.InitEnd(r.run) })
+	return call(r.run, r.hooks, "InitEnd", func(h initEndHook) error { return h.InitEnd(r.run) })
 }
 
 // Result says how a run ended.
@@ -84,11 +99,11 @@ type Result struct {
 // A second Fit continues with the weights and the optimizer's moments; its plan, schedule, counts
 // and log start over.
 func (t *Trainer[S, B]) Fit(ctx context.Context, train, valid data.Dataset[S]) (*Result, error) {
-	return t.fit(ctx, func(r *runner[S, B]) error { return r.prepareData(train, valid) })
+	return t.fit(ctx, func(r *runner) error { return r.prepareData(t.dataset(train), t.validation(valid)) })
 }
 
 // fit runs once; source makes the loaders and the plan.
-func (t *Trainer[S, B]) fit(ctx context.Context, source func(*runner[S, B]) error) (result *Result, err error) {
+func (t *core) fit(ctx context.Context, source func(*runner) error) (result *Result, err error) {
 	err = t.within(func() (err error) {
 		result, err = t.fitWithin(ctx, source)
 		return err
@@ -98,8 +113,8 @@ func (t *Trainer[S, B]) fit(ctx context.Context, source func(*runner[S, B]) erro
 
 // within calls body, a run or an evaluation, with the settings of the step's library for this
 // thread.
-func (t *Trainer[S, B]) within(body func() error) error {
-	unlock, err := t.begin()
+func (t *core) within(body func() error) error {
+	unlock, err := t.lock()
 	if err != nil {
 		return err
 	}
@@ -107,7 +122,7 @@ func (t *Trainer[S, B]) within(body func() error) error {
 	return guard(func() error { return t.step.Around(body) })
 }
 
-func (t *Trainer[S, B]) fitWithin(ctx context.Context, source func(*runner[S, B]) error) (_ *Result, err error) {
+func (t *core) fitWithin(ctx context.Context, source func(*runner) error) (_ *Result, err error) {
 	defer func() {
 		if t.last != nil {
 			_ = t.last.close() // if it fails, the lock of the folder lasts at most as long as the process
@@ -135,8 +150,8 @@ func (t *Trainer[S, B]) fitWithin(ctx context.Context, source func(*runner[S, B]
 	return r.result(), r.saver.failed
 }
 
-// begin locks the trainer and the OS thread, since the step's library keeps its modes per thread.
-func (t *Trainer[S, B]) begin() (unlock func(), err error) {
+// lock locks the trainer and the OS thread, since the step's library keeps its modes per thread.
+func (t *core) lock() (unlock func(), err error) {
 	if !t.running.TryLock() {
 		return nil, errBusy
 	}
@@ -152,20 +167,19 @@ func (t *Trainer[S, B]) begin() (unlock func(), err error) {
 // writes no files. Its row of the log is added to that of the run before; a later Fit starts a new
 // log. The hooks EvalStep, AfterLog and AfterEval are called.
 func (t *Trainer[S, B]) Evaluate(ctx context.Context, valid data.Dataset[S]) (Metrics, error) {
-	m, _, err := t.evaluate(ctx, valid, "eval")
+	m, _, err := t.evaluate(ctx, t.validation(valid), "eval")
 	return m, err
 }
 
 // EvaluateAs is [Trainer.Evaluate] with a given prefix, and returns what is logged. With the prefix
 // "final" the names are "final_loss", "final_runtime" and so on; "epoch" is included.
 func (t *Trainer[S, B]) EvaluateAs(ctx context.Context, valid data.Dataset[S], prefix string) (Logs, error) {
-	_, row, err := t.evaluate(ctx, valid, prefix)
+	_, row, err := t.evaluate(ctx, t.validation(valid), prefix)
 	return row, err
 }
 
-func (t *Trainer[S, B]) evaluate(ctx context.Context, valid data.Dataset[S], prefix string) (m Metrics, row Logs,
-	err error) {
-	err = t.alone(ctx, valid, prefix, false, func(r *runner[S, B]) (err error) {
+func (t *core) evaluate(ctx context.Context, valid *validation, prefix string) (m Metrics, row Logs, err error) {
+	err = t.alone(ctx, valid, prefix, false, func(r *runner) (err error) {
 		m, err = r.eval.evaluate(false)
 		row = r.eval.evaluated
 		row["epoch"] = r.loop.Progress
@@ -187,14 +201,18 @@ type Prediction struct {
 // predictions; get them from the step. The names of the numbers are prefixed with prefix; empty
 // means "test". Nothing is logged. The hooks EvalStep and AfterPredict are called.
 func (t *Trainer[S, B]) Predict(ctx context.Context, test data.Dataset[S], prefix string) (*Prediction, error) {
+	return t.predict(ctx, t.validation(test), prefix)
+}
+
+func (t *core) predict(ctx context.Context, test *validation, prefix string) (*Prediction, error) {
 	if prefix == "" {
 		prefix = "test"
 	}
-	if _, several := test.(EvalSets[S]); several {
+	if test != nil && test.several {
 		return nil, errors.New("trainer: Predict takes one set at a time, since a step keeps the predictions of one")
 	}
 	var p *Prediction
-	err := t.alone(ctx, test, prefix, true, func(r *runner[S, B]) error {
+	err := t.alone(ctx, test, prefix, true, func(r *runner) error {
 		e := &r.eval.sets[0]
 		m, row, err := r.eval.evaluateSet(e, true)
 		if err != nil {
@@ -212,12 +230,12 @@ func (t *Trainer[S, B]) Predict(ctx context.Context, test data.Dataset[S], prefi
 }
 
 // alone runs an evaluation outside of a run.
-func (t *Trainer[S, B]) alone(ctx context.Context, set data.Dataset[S], prefix string, predict bool,
-	body func(*runner[S, B]) error) error {
+func (t *core) alone(ctx context.Context, set *validation, prefix string, predict bool,
+	body func(*runner) error) error {
 	if prefix == "" {
 		return errors.New(`trainer: the prefix of an evaluation is empty; "eval" is the usual one`)
 	}
-	var r *runner[S, B]
+	var r *runner
 	err := t.within(func() (err error) {
 		r = t.newRunner(ctx, t.options)
 		if t.last != nil {
@@ -241,7 +259,7 @@ func (t *Trainer[S, B]) alone(ctx context.Context, set data.Dataset[S], prefix s
 
 // continueFrom takes over the state of an earlier run, so that a later evaluation is logged under
 // its last update.
-func (r *runner[S, B]) continueFrom(last *runner[S, B]) {
+func (r *runner) continueFrom(last *runner) {
 	r.loop.position = last.loop.position
 	r.loop.plan, r.loop.flow = last.loop.plan, last.loop.flow
 	r.begun, r.stateBatchSize = last.begun, last.stateBatchSize
@@ -254,7 +272,7 @@ func (r *runner[S, B]) continueFrom(last *runner[S, B]) {
 }
 
 // History returns the rows of the log: those of the last Fit and of the evaluations since.
-func (t *Trainer[S, B]) History() []Logs {
+func (t *core) History() []Logs {
 	if t.last == nil {
 		return nil
 	}

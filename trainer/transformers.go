@@ -72,7 +72,7 @@ func readTransformersState(dir string) (s savedState, err error) {
 }
 
 // readCheckpoint is readStates, but also reads checkpoints of transformers.
-func (r *runner[S, B]) readCheckpoint(from string) (savedState, loopState, error) {
+func (r *runner) readCheckpoint(from string) (savedState, loopState, error) {
 	if !fromTransformers(from) {
 		return readStates(from)
 	}
@@ -80,9 +80,9 @@ func (r *runner[S, B]) readCheckpoint(from string) (savedState, loopState, error
 	if err != nil {
 		return state, loopState{}, cannotResume(from, "%w", err)
 	}
-	if _, ok := r.step.(TransformersStep); !ok {
+	if _, ok := r.step.given.(TransformersStep); !ok {
 		return state, loopState{}, cannotResume(from, "transformers has written it, and %T is not a "+
-			"trainer.TransformersStep: %s", r.step, passOn("SaveTransformers and LoadTransformers"))
+			"trainer.TransformersStep: %s", r.step.given, passOn("SaveTransformers and LoadTransformers"))
 	}
 	if r.o.Adaptive != nil {
 		return state, loopState{}, cannotResume(from, "transformers has written it, and the state of a schedule "+
@@ -94,7 +94,7 @@ func (r *runner[S, B]) readCheckpoint(from string) (savedState, loopState, error
 // transformersLoop computes the state of the loop for a checkpoint of transformers from its number
 // of updates. It assumes that the checkpoint was saved where this trainer saves: after an update
 // or, if the options save then, after an epoch.
-func (r *runner[S, B]) transformersLoop(from string, state savedState) loopState {
+func (r *runner) transformersLoop(from string, state savedState) loopState {
 	p := position{At: stepSave, Done: true, GlobalStep: state.GlobalStep, Updates: state.GlobalStep,
 		Progress: float64(state.Epoch), LastLogged: state.GlobalStep, LastSaved: -1, LoaderStarted: true}
 	plan, rules := r.loop.plan, r.loop.flow.rules
@@ -120,8 +120,8 @@ func (r *runner[S, B]) transformersLoop(from string, state savedState) loopState
 
 // loadCheckpoint loads the step from a checkpoint. From one of transformers it adds the position of
 // the schedule to the loop's state.
-func (r *runner[S, B]) loadCheckpoint(from string, loop *loopState) error {
-	step, ok := r.step.(TransformersStep)
+func (r *runner) loadCheckpoint(from string, loop *loopState) error {
+	step, ok := r.step.given.(TransformersStep)
 	if !ok || loop.OnlyModel || !fromTransformers(from) {
 		return r.loadStep(from, *loop)
 	}
@@ -132,8 +132,8 @@ func (r *runner[S, B]) loadCheckpoint(from string, loop *loopState) error {
 
 // loadWhole loads the whole step from a checkpoint of this run, which may be the one it was resumed
 // from.
-func (r *runner[S, B]) loadWhole(path string) error {
-	if step, ok := r.step.(TransformersStep); ok && fromTransformers(path) {
+func (r *runner) loadWhole(path string) error {
+	if step, ok := r.step.given.(TransformersStep); ok && fromTransformers(path) {
 		_, err := step.LoadTransformers(path) // the schedule continues
 		return err
 	}
@@ -141,12 +141,12 @@ func (r *runner[S, B]) loadWhole(path string) error {
 }
 
 // saveTransformers adds the files of transformers to a checkpoint, if the options want them.
-func (s *saver[S, B]) saveTransformers(dir string, loop loopState, o SaveOptions) error {
+func (s *saver) saveTransformers(dir string, loop loopState, o SaveOptions) error {
 	if !s.o.TransformersFiles {
 		return nil
 	}
 	// checked by New
-	return s.step.(TransformersStep).SaveTransformers(dir, SchedulePosition{Moves: loop.ScheduleStep,
+	return s.step.given.(TransformersStep).SaveTransformers(dir, SchedulePosition{Moves: loop.ScheduleStep,
 		Peak: loop.PeakRate, Next: loop.NextRate}, o)
 }
 

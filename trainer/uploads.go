@@ -47,8 +47,8 @@ func (o *Options) resolvePush() error {
 const endOfTraining = "End of training"
 
 // uploads are the uploads of a run, as Options.PushStrategy wants them.
-type uploads[S, B any] struct {
-	*session[S, B]
+type uploads struct {
+	*session
 	queue *uploadQueue        // nil without a Pusher
 	left  []checkpoint.Upload // uploads of the newest checkpoint, postponed because another was running
 }
@@ -119,14 +119,14 @@ func (p *uploadQueue) push(u checkpoint.Upload) (err error) {
 	return p.pusher.Push(p.ctx, u)
 }
 
-func (u *uploads[S, B]) wait() {
+func (u *uploads) wait() {
 	if u.queue != nil {
 		u.queue.work.Wait()
 	}
 }
 
 // close waits for the uploads and releases the context.
-func (u *uploads[S, B]) close() {
+func (u *uploads) close() {
 	if u.queue != nil {
 		u.wait()
 		u.queue.stop()
@@ -136,7 +136,7 @@ func (u *uploads[S, B]) close() {
 // saved uploads a checkpoint that was just written, as the strategy wants it; message is that of
 // its update. If another upload is running, this one is postponed to the end of the run, unless a
 // newer one replaces it.
-func (u *uploads[S, B]) saved(path, message string) error {
+func (u *uploads) saved(path, message string) error {
 	if u.queue == nil || u.o.PushStrategy == PushAtEnd || u.queue.ctx.Err() != nil {
 		return nil
 	}
@@ -149,7 +149,7 @@ func (u *uploads[S, B]) saved(path, message string) error {
 }
 
 // upload calls the PushBegin hooks and queues uploads.
-func (u *uploads[S, B]) upload(list ...checkpoint.Upload) error {
+func (u *uploads) upload(list ...checkpoint.Upload) error {
 	err := fire(u.session, "PushBegin", pushBeginHook.PushBegin)
 	if err == nil {
 		u.queue.add(list...)
@@ -158,7 +158,7 @@ func (u *uploads[S, B]) upload(list ...checkpoint.Upload) error {
 }
 
 // message returns the message for an upload of the current update.
-func (u *uploads[S, B]) message() string {
+func (u *uploads) message() string {
 	if u.loop.flow.save.byUpdates() {
 		return fmt.Sprintf("Training in progress, step %d", u.loop.GlobalStep)
 	}
@@ -166,7 +166,7 @@ func (u *uploads[S, B]) message() string {
 }
 
 // uploadsOf returns what the strategy uploads of a checkpoint.
-func (u *uploads[S, B]) uploadsOf(path, message string) []checkpoint.Upload {
+func (u *uploads) uploadsOf(path, message string) []checkpoint.Upload {
 	list := []checkpoint.Upload{{Folder: path, ModelOnly: true, Message: message}}
 	whole := checkpoint.Upload{Folder: path, Message: message + ", checkpoint"}
 	switch u.o.PushStrategy {
@@ -181,7 +181,7 @@ func (u *uploads[S, B]) uploadsOf(path, message string) []checkpoint.Upload {
 }
 
 // makeUp waits for the running uploads, and then makes the one that was postponed.
-func (u *uploads[S, B]) makeUp() error {
+func (u *uploads) makeUp() error {
 	u.wait()
 	if len(u.left) == 0 || u.queue.ctx.Err() != nil {
 		return nil
@@ -197,7 +197,7 @@ func (u *uploads[S, B]) makeUp() error {
 
 // end makes the postponed upload. It then uploads the model that the run ends with, if that is not
 // the last one uploaded.
-func (u *uploads[S, B]) end(path string) error {
+func (u *uploads) end(path string) error {
 	if u.queue == nil {
 		return nil
 	}
@@ -220,8 +220,8 @@ func (u *uploads[S, B]) end(path string) error {
 
 // Push uploads the model of the last Fit and waits for the upload: Hugging Face's push_to_hub. An
 // empty message means "End of training".
-func (t *Trainer[S, B]) Push(ctx context.Context, message string) error {
-	unlock, err := t.begin()
+func (t *core) Push(ctx context.Context, message string) error {
+	unlock, err := t.lock()
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 
 // beginEpoch clears what belongs to the previous epoch, unless a resumed run begins in the middle
 // of one.
-func (r *runner[S, B]) beginEpoch() {
+func (r *runner) beginEpoch() {
 	if r.loop.Micro == 0 {
 		r.losses.beginEpoch()
 	}
@@ -22,7 +22,7 @@ func (r *runner[S, B]) beginEpoch() {
 // fetch loads the windows of an epoch, starting at the loop's position, and calls body for each.
 // All batches of a window are loaded before its first forward pass, since the step may want to
 // count their items.
-func (r *runner[S, B]) fetch(body func() bool) error {
+func (r *runner) fetch(body func() bool) error {
 	l := r.loop
 	if l.idle >= idlePasses {
 		return r.stepError("continue", fmt.Errorf("the last %d passes over the stream gave no update, and further "+
@@ -39,7 +39,7 @@ func (r *runner[S, B]) fetch(body func() bool) error {
 }
 
 // fetchFrom loads the windows of an epoch, starting at a batch.
-func (r *runner[S, B]) fetchFrom(micro int, body func() bool) error {
+func (r *runner) fetchFrom(micro int, body func() bool) error {
 	l := r.loop
 	r.window, r.samples, r.divider.window = r.window[:0], r.samples[:0], r.divider.window[:0]
 	for batch, err := range r.pass(r.ctx, l.Epoch, micro) {
@@ -72,7 +72,7 @@ func (r *runner[S, B]) fetchFrom(micro int, body func() bool) error {
 }
 
 // trainWindow trains on the window that is loaded.
-func (r *runner[S, B]) trainWindow(body func() bool) bool {
+func (r *runner) trainWindow(body func() bool) bool {
 	if !r.several() { // agree has set it if there are several processes
 		r.totals = r.countWindow()
 	}
@@ -89,7 +89,7 @@ func (r *runner[S, B]) trainWindow(body func() bool) bool {
 }
 
 // endPass trains on the rest of a stream's pass, which may be empty.
-func (r *runner[S, B]) endPass(body func() bool) error {
+func (r *runner) endPass(body func() bool) error {
 	if len(r.window) > 0 {
 		if stop, err := r.agree(); err != nil || stop {
 			return err
@@ -111,14 +111,14 @@ func (r *runner[S, B]) endPass(body func() bool) error {
 }
 
 // limitBatches is Run.LimitBatches.
-func (r *runner[S, B]) limitBatches(n int) {
+func (r *runner) limitBatches(n int) {
 	if p := &r.loop.plan; !p.stream {
 		p.batches = max(0, min(n, r.batches))
 	}
 }
 
 // windowNow returns the place of the next micro-batch in its window.
-func (r *runner[S, B]) windowNow() Window {
+func (r *runner) windowNow() Window {
 	w := Window{Index: r.loop.index, Len: r.loop.window, Divisor: float64(r.loop.window),
 		Items: r.totals.items, FilterLoss: r.o.Semantics.FilterNonFiniteLoss, SinceLog: r.filter,
 		LearningRate: r.rates.next(), SkipNonFinite: r.o.NonFinite == SkipNonFinite,
@@ -135,7 +135,7 @@ func (r *runner[S, B]) windowNow() Window {
 	return w
 }
 
-func (r *runner[S, B]) trainBatch() error {
+func (r *runner) trainBatch() error {
 	if n := r.o.EmptyCacheSteps; n > 0 && r.loop.GlobalStep%n == 0 {
 		if err := r.saver.emptyCache(); err != nil {
 			return err
@@ -159,13 +159,13 @@ func (r *runner[S, B]) trainBatch() error {
 
 // forwardBackward adds the gradient of a micro-batch, in two calls of the step if something has to
 // happen between them.
-func (r *runner[S, B]) forwardBackward(batch B, w Window) error {
+func (r *runner) forwardBackward(batch any, w Window) error {
 	where := func() string { return fmt.Sprintf("train on micro-batch %d of %d", w.Index+1, w.Len) }
 	if r.o.DivideOnOutOfMemory {
 		return r.trainDivided(w)
 	}
-	step, splits := r.step.(SplitStep[B])
-	if !splits || !r.losses.wanted() && !slices.ContainsFunc(r.hooks, has[afterForwardHook]) {
+	step := r.step.split
+	if step == nil || !r.losses.wanted() && !slices.ContainsFunc(r.hooks, has[afterForwardHook]) {
 		if err := r.step.Train(r.stepCtx, batch, w); err != nil {
 			return r.stepError(where(), err)
 		}
@@ -190,14 +190,14 @@ func (r *runner[S, B]) forwardBackward(batch B, w Window) error {
 	return r.stepError(where(), step.Backward(r.stepCtx))
 }
 
-func (r *runner[S, B]) clip() error {
+func (r *runner) clip() error {
 	if err := r.stepError("clip the gradients", r.step.Clip(r.stepCtx)); err != nil {
 		return r.find(err, r.windowNow(), 0, r.loop.index)
 	}
 	return nil
 }
 
-func (r *runner[S, B]) update() error {
+func (r *runner) update() error {
 	rate := r.rates.next()
 	r.rates.first = nil
 	if m := r.rates.momentum; m != nil {
@@ -216,7 +216,7 @@ func (r *runner[S, B]) update() error {
 	return nil
 }
 
-func (r *runner[S, B]) endStep() error {
+func (r *runner) endStep() error {
 	if r.seesEachLoss() {
 		if err := r.reportStep(); err != nil {
 			return err
@@ -229,15 +229,14 @@ func (r *runner[S, B]) endStep() error {
 }
 
 // batchLoss is Run.BatchLoss.
-func (r *runner[S, B]) batchLoss() (BatchLoss, error) {
-	step, ok := r.step.(SplitStep[B])
-	if !ok {
-		return BatchLoss{}, fmt.Errorf("trainer: Run.BatchLoss: %T is not a trainer.SplitStep: %s", r.step,
+func (r *runner) batchLoss() (BatchLoss, error) {
+	if r.step.split == nil {
+		return BatchLoss{}, fmt.Errorf("trainer: Run.BatchLoss: %T is not a trainer.SplitStep: %s", r.step.given,
 			passOn("Forward, Backward and BatchLoss"))
 	}
 	if r.batch == nil {
 		return BatchLoss{}, errors.New("trainer: Run.BatchLoss: there is no current batch: it may be called in " +
 			"AfterForward, AfterBackward and EvalStep")
 	}
-	return step.BatchLoss()
+	return r.step.split.BatchLoss()
 }
