@@ -20,8 +20,19 @@ var errGoexit = errors.New("the data set or the collate function called runtime.
 // Loader delivers the batches of a data set, epoch by epoch. It keeps nothing between epochs and
 // may be used by several goroutines at a time.
 type Loader[S, B any] struct {
+	loader
 	dataset Dataset[S]
 	collate func([]S) (B, error)
+}
+
+// loader is a [Loader] without its type parameters, so that this code is compiled only once, and
+// not again for every pair of types. A batch is the *memory in which it was made.
+type loader struct {
+	size func() int // samples in the data set
+	// load makes a batch of the samples whose indices are in w.indices. place tells which sample is
+	// being loaded.
+	load    func(ctx context.Context, place *atomic.Int64, epoch, number int, w *workspace) (any, error)
+	name    func(index int) string // describes a sample
 	options LoaderOptions
 	pace    pace
 }
@@ -41,22 +52,25 @@ func NewLoader[S, B any](d Dataset[S], collate func([]S) (B, error), o LoaderOpt
 	if err != nil {
 		return nil, err
 	}
-	return &Loader[S, B]{dataset: d, collate: collate, options: o, pace: pace{never: asked || !inMemory(d)}}, nil
+	l := &Loader[S, B]{dataset: d, collate: collate}
+	l.loader = loader{size: d.Len, load: l.loadBatch, name: func(i int) string { return describe(d, i) }, options: o,
+		pace: pace{never: asked || !inMemory(d)}}
+	return l, nil
 }
 
 // Len returns the number of batches in an epoch. If the loader has a [Shard], it is the number for
 // this process.
-func (l *Loader[S, B]) Len() int {
+func (l *loader) Len() int {
 	if b, ok := l.options.Order.(Batcher); ok {
-		return b.CountBatches(l.dataset.Len(), l.options.Shard)
+		return b.CountBatches(l.size(), l.options.Shard)
 	}
 	return l.options.Shard.count(l.Samples(), l.options.BatchSize, l.options.DropLast)
 }
 
 // Samples returns the number of samples that the order visits in an epoch, including those of a
 // dropped last batch.
-func (l *Loader[S, B]) Samples() int {
-	n := l.dataset.Len()
+func (l *loader) Samples() int {
+	n := l.size()
 	if _, ok := l.options.Order.(Batcher); ok {
 		return n
 	}
@@ -67,7 +81,7 @@ func (l *Loader[S, B]) Samples() int {
 }
 
 // BatchSize returns the number of samples in every batch except the last.
-func (l *Loader[S, B]) BatchSize() int { return l.options.BatchSize }
+func (l *loader) BatchSize() int { return l.options.BatchSize }
 
 // Epoch returns the batches of an epoch in order. The first skip batches are left out without
 // loading them, for a run that is resumed in the middle of an epoch.
@@ -79,22 +93,35 @@ func (l *Loader[S, B]) BatchSize() int { return l.options.BatchSize }
 // [LoaderOptions.Patience].
 func (l *Loader[S, B]) Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, error] {
 	return func(yield func(B, error) bool) {
-		var none B
+		for made, err := range l.epoch(ctx, epoch, skip) {
+			var batch, none B
+			if m, ok := made.(*memory[S, B]); ok {
+				batch, m.batch = m.batch, none
+			}
+			if !yield(batch, err) {
+				return
+			}
+		}
+	}
+}
+
+func (l *loader) epoch(ctx context.Context, epoch, skip int) iter.Seq2[any, error] {
+	return func(yield func(any, error) bool) {
 		next, err := l.plan(epoch, skip)
 		if err != nil {
-			yield(none, err)
+			yield(nil, err)
 			return
 		}
 		ctx, cancel := context.WithCancel(ctx)
-		p := &epochCursor[S]{epoch: epoch, next: next, batch: skip, left: l.Len() - skip}
+		p := &epochCursor{epoch: epoch, next: next, batch: skip, left: l.Len() - skip}
 		p.w = newWatch(min(l.options.Workers, l.options.Prefetch+1, p.left))
 		e := &shutdown{cancel: cancel, leave: func() error {
-			return p.w.leave(l.options.Patience, func(i int) string { return describe(l.dataset, i) })
+			return p.w.leave(l.options.Patience, l.name)
 		}}
 		defer e.end() //nolint:errcheck // it was logged
-		hand := func(batch B, err error) bool {
+		hand := func(batch any, err error) bool {
 			if ctx.Err() != nil && (err == nil || errors.Is(err, context.Cause(ctx))) {
-				batch, err = none, e.cancelled(ctx) // both may have been ready: a cancelled run gets no more batches
+				batch, err = nil, e.cancelled(ctx) // both may have been ready: a cancelled run gets no more batches
 			}
 			return yield(batch, err) && err == nil
 		}
@@ -105,7 +132,7 @@ func (l *Loader[S, B]) Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, 
 				more = l.byWorkers(ctx, p, hand)
 			}
 			if more && ctx.Err() != nil { // the workers stopped before the end of the epoch
-				yield(none, e.cancelled(ctx))
+				yield(nil, e.cancelled(ctx))
 				return
 			}
 		}
@@ -114,9 +141,9 @@ func (l *Loader[S, B]) Epoch(ctx context.Context, epoch, skip int) iter.Seq2[B, 
 
 // inLine makes batches one by one in the consumer's goroutine, as long as they are quick to make;
 // see [LoaderOptions.Workers].
-func (l *Loader[S, B]) inLine(ctx context.Context, p *epochCursor[S], hand func(B, error) bool) (more bool) {
+func (l *loader) inLine(ctx context.Context, p *epochCursor, hand func(any, error) bool) (more bool) {
 	var place atomic.Int64 // not watched, since there is no worker to wait for
-	var work workspace[S]
+	var work workspace
 	for l.pace.inLine() {
 		j, ok := p.take(&work)
 		if !ok {
@@ -131,10 +158,10 @@ func (l *Loader[S, B]) inLine(ctx context.Context, p *epochCursor[S], hand func(
 
 // byWorkers delivers batches that workers make ahead of their use, until the epoch ends or batches
 // become quick enough to be made in line.
-func (l *Loader[S, B]) byWorkers(ctx context.Context, p *epochCursor[S], hand func(B, error) bool) (more bool) {
+func (l *loader) byWorkers(ctx context.Context, p *epochCursor, hand func(any, error) bool) (more bool) {
 	ordered, free := l.start(ctx, p)
 	for job := range ordered {
-		var r result[B]
+		var r result[any]
 		select {
 		case r = <-job.done:
 		case <-ctx.Done():
@@ -150,8 +177,8 @@ func (l *Loader[S, B]) byWorkers(ctx context.Context, p *epochCursor[S], hand fu
 // plan returns a function that writes the indices of the next batch, beginning with batch skip,
 // into the slice it is given. It returns nil after the last batch. Orders that can be generated
 // index by index are generated as they are needed (see sequenceOf).
-func (l *Loader[S, B]) plan(epoch, skip int) (func(into []int) []int, error) {
-	n, count := l.dataset.Len(), l.Len()
+func (l *loader) plan(epoch, skip int) (func(into []int) []int, error) {
+	n, count := l.size(), l.Len()
 	if skip < 0 || skip > count {
 		return nil, fmt.Errorf("data: cannot skip %d batches of an epoch of %d", skip, count)
 	}
@@ -200,7 +227,7 @@ func indicesOf(o Order, epoch, n int) ([]int, error) {
 }
 
 // checked checks the batches of a [Batcher] and returns them without the first skip.
-func (l *Loader[S, B]) checked(batches [][]int, n, count, skip int) ([][]int, error) {
+func (l *loader) checked(batches [][]int, n, count, skip int) ([][]int, error) {
 	if len(batches) != count {
 		return nil, fmt.Errorf("data: order %T returned %d batches, want the %d that it counts", l.options.Order,
 			len(batches), count)
@@ -222,13 +249,13 @@ func (l *Loader[S, B]) checked(batches [][]int, n, count, skip int) ([][]int, er
 // BatchSamples returns how many samples each batch of an epoch has, including samples that
 // LoaderOptions.BadSample leaves out, if the order is a [Batcher]. For other orders it returns nil:
 // all batches except the last have BatchSize samples.
-func (l *Loader[S, B]) BatchSamples(epoch int) []int {
+func (l *loader) BatchSamples(epoch int) []int {
 	b, ok := l.options.Order.(Batcher)
 	if !ok {
 		return nil
 	}
 	sizes := []int{}
-	for _, batch := range b.Batches(epoch, l.dataset.Len(), l.options.Shard) {
+	for _, batch := range b.Batches(epoch, l.size(), l.options.Shard) {
 		sizes = append(sizes, len(batch))
 	}
 	return sizes
@@ -237,7 +264,7 @@ func (l *Loader[S, B]) BatchSamples(epoch int) []int {
 // Indices returns the indices of the samples of a batch of an epoch, including those that
 // LoaderOptions.BadSample leaves out; nil if there is no such batch. It must not be used with an
 // order that differs each time it is called.
-func (l *Loader[S, B]) Indices(epoch, batch int) []int {
+func (l *loader) Indices(epoch, batch int) []int {
 	batches, err := l.plan(epoch, max(0, batch))
 	if err != nil {
 		return nil
@@ -259,7 +286,7 @@ func each(batches [][]int) func(into []int) []int {
 
 // epochCursor is the position in an epoch. It is used by one goroutine at a time: by the worker
 // whose turn it is, or by the consumer when no worker is running.
-type epochCursor[S any] struct {
+type epochCursor struct {
 	epoch int
 	next  func(into []int) []int
 	batch int // the number of the next batch
@@ -269,7 +296,7 @@ type epochCursor[S any] struct {
 }
 
 // take plans the next batch, reusing the memory of w.
-func (p *epochCursor[S]) take(w *workspace[S]) (j batchPlan[S], ok bool) {
+func (p *epochCursor) take(w *workspace) (j batchPlan, ok bool) {
 	indices := p.next(w.indices)
 	if indices == nil {
 		p.over = true
@@ -277,29 +304,34 @@ func (p *epochCursor[S]) take(w *workspace[S]) (j batchPlan[S], ok bool) {
 	}
 	w.indices = indices
 	p.batch, p.left = p.batch+1, p.left-1
-	return batchPlan[S]{p.batch - 1, w}, true
+	return batchPlan{p.batch - 1, w}, true
 }
 
 // batchPlan is a batch still to be made.
-type batchPlan[S any] struct {
+type batchPlan struct {
 	batch int
-	*workspace[S]
+	*workspace
 }
 
 // workspace is the memory in which a batch is made; later batches reuse it.
-type workspace[S any] struct {
+type workspace struct {
 	indices []int
-	samples []S
+	memory  any // a *memory; nil: none yet
+}
+
+type memory[S, B any] struct {
+	samples []S // with LoaderOptions.ReuseSamples
+	batch   B
 }
 
 // job is one batch to be made by a worker; done takes its result and never blocks the worker.
-type job[S, B any] struct {
-	batchPlan[S]
-	done chan result[B]
+type job struct {
+	batchPlan
+	done chan result[any]
 }
 
-type result[B any] struct {
-	batch B
+type result[T any] struct {
+	batch T
 	err   error
 }
 
@@ -308,12 +340,12 @@ type result[B any] struct {
 // capacity bounds how far the workers run ahead. It is closed when the last worker ends: at the end
 // of the epoch, or when batches have become quick enough to be made in line. The consumer returns
 // used jobs to free.
-func (l *Loader[S, B]) start(ctx context.Context, p *epochCursor[S]) (ordered <-chan job[S, B], free chan<- job[S, B]) {
+func (l *loader) start(ctx context.Context, p *epochCursor) (ordered <-chan job, free chan<- job) {
 	// The consumer holds one more job than the channel: the one it waits for or uses.
-	made := make(chan job[S, B], max(0, min(l.options.Prefetch, p.left)))
-	used := make(chan job[S, B], cap(made)+1+len(p.w.loading))
+	made := make(chan job, max(0, min(l.options.Prefetch, p.left)))
+	used := make(chan job, cap(made)+1+len(p.w.loading))
 	turn := make(chan struct{}, 1) // a mutex; sync.Mutex does not count as blocking in testing/synctest
-	take := func() (j job[S, B], ok bool) {
+	take := func() (j job, ok bool) {
 		turn <- struct{}{}
 		defer func() { <-turn }()
 		if l.pace.inLine() {
@@ -322,7 +354,7 @@ func (l *Loader[S, B]) start(ctx context.Context, p *epochCursor[S]) (ordered <-
 		select {
 		case j = <-used:
 		default:
-			j = job[S, B]{batchPlan: batchPlan[S]{workspace: new(workspace[S])}, done: make(chan result[B], 1)}
+			j = job{batchPlan: batchPlan{workspace: new(workspace)}, done: make(chan result[any], 1)}
 		}
 		if j.batchPlan, ok = p.take(j.workspace); !ok {
 			return j, false
@@ -357,8 +389,8 @@ func (l *Loader[S, B]) start(ctx context.Context, p *epochCursor[S]) (ordered <-
 
 // do makes one batch and sends its result, even if the data set ends the goroutine
 // (runtime.Goexit), as testing's FailNow does.
-func (l *Loader[S, B]) do(ctx context.Context, place *atomic.Int64, epoch int, j job[S, B]) {
-	r, returned := result[B]{}, false
+func (l *loader) do(ctx context.Context, place *atomic.Int64, epoch int, j job) {
+	r, returned := result[any]{}, false
 	defer func() {
 		if !returned {
 			r.err = &BatchError{Epoch: epoch, Batch: j.batch, Indices: j.indices, Err: errGoexit}
@@ -369,47 +401,52 @@ func (l *Loader[S, B]) do(ctx context.Context, place *atomic.Int64, epoch int, j
 	returned = true
 }
 
-// load makes one batch.
-func (l *Loader[S, B]) load(ctx context.Context, place *atomic.Int64, epoch, number int,
-	w *workspace[S]) (B, error) {
+// loadBatch makes one batch.
+func (l *Loader[S, B]) loadBatch(ctx context.Context, place *atomic.Int64, epoch, number int,
+	w *workspace) (any, error) {
 	began := l.pace.begin()
-	var none B
-	samples := w.samples[:0]
+	m, _ := w.memory.(*memory[S, B])
+	if m == nil {
+		m = new(memory[S, B])
+		w.memory = m
+	}
+	samples := m.samples[:0]
 	if cap(samples) < len(w.indices) {
 		samples = make([]S, 0, len(w.indices))
 	}
 	for _, i := range w.indices {
 		if ctx.Err() != nil {
-			return none, context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 		place.Store(int64(i) + 1)
 		sample, err := l.sample(ctx, epoch, i)
 		place.Store(0)
 		if err != nil {
 			if ctx.Err() != nil {
-				return none, context.Cause(ctx) // the run was cancelled; the sample is not bad
+				return nil, context.Cause(ctx) // the run was cancelled; the sample is not bad
 			}
 			err = &SampleError{Index: i, What: describe(l.dataset, i), Err: err}
 			if err := l.options.BadSample(i, err); err != nil {
-				return none, err
+				return nil, err
 			}
 			continue
 		}
 		samples = append(samples, sample)
 	}
 	if len(samples) == 0 {
-		return none, &BatchError{Epoch: epoch, Batch: number, Indices: w.indices, Err: ErrEmptyBatch}
+		return nil, &BatchError{Epoch: epoch, Batch: number, Indices: w.indices, Err: ErrEmptyBatch}
 	}
 	batch, err := guard(func() (B, error) { return l.collate(samples) })
 	if err != nil { // the epoch ends here, so the error may keep w.indices
-		return none, &BatchError{Epoch: epoch, Batch: number, Indices: w.indices, Err: err}
+		return nil, &BatchError{Epoch: epoch, Batch: number, Indices: w.indices, Err: err}
 	}
 	if l.options.ReuseSamples {
 		clear(samples) // lets them be freed before the next batch
-		w.samples = samples
+		m.samples = samples
 	}
 	l.pace.end(began)
-	return batch, nil
+	m.batch = batch
+	return m, nil
 }
 
 // guard calls f and turns a panic into an error.

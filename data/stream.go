@@ -116,9 +116,20 @@ type StreamBatch[B any] struct {
 // StreamLoader delivers the batches of a [Stream], pass by pass: one goroutine reads, several
 // collate, and the batches come in the order of the samples.
 type StreamLoader[S, B any] struct {
+	streamLoader
 	stream  Stream[S]
 	collate func([]S) (B, error)
+}
+
+// streamLoader is a [StreamLoader] without its type parameters, so that this code is compiled only
+// once, and not again for every pair of types. A batch is an any.
+type streamLoader struct {
 	options LoaderOptions
+	// read cuts the samples of a pass into batches and sends them. It returns the error that ends
+	// the pass, if any.
+	read func(ctx context.Context, place *atomic.Int64, pass, first int, send func(streamJob, error) bool) error
+	// work makes batches of jobs.
+	work func(pass int, jobs <-chan streamJob)
 }
 
 // NewStreamLoader returns a loader that makes its batches with collate, which is called by several
@@ -149,7 +160,9 @@ func NewStreamLoader[S, B any](s Stream[S], collate func([]S) (B, error), o Load
 	if err != nil {
 		return nil, err
 	}
-	return &StreamLoader[S, B]{stream: s, collate: collate, options: o}, nil
+	l := &StreamLoader[S, B]{stream: s, collate: collate}
+	l.streamLoader = streamLoader{options: o, read: l.readPass, work: l.makeBatches}
+	return l, nil
 }
 
 // Pass returns the batches of a pass in order, without the first skip ones. At most Prefetch
@@ -159,8 +172,19 @@ func NewStreamLoader[S, B any](s Stream[S], collate func([]S) (B, error), o Load
 // pass also ends with it, whatever BadSample returned.
 func (l *StreamLoader[S, B]) Pass(ctx context.Context, pass, skip int) iter.Seq2[StreamBatch[B], error] {
 	return func(yield func(StreamBatch[B], error) bool) {
+		for made, err := range l.pass(ctx, pass, skip) {
+			batch, _ := made.Batch.(B) // nil if there is an error, or if B is an interface and the batch is nil
+			if !yield(StreamBatch[B]{batch, made.Samples, made.Round}, err) {
+				return
+			}
+		}
+	}
+}
+
+func (l *streamLoader) pass(ctx context.Context, pass, skip int) iter.Seq2[StreamBatch[any], error] {
+	return func(yield func(StreamBatch[any], error) bool) {
 		if skip < 0 {
-			yield(StreamBatch[B]{}, fmt.Errorf("data: cannot skip %d batches of a pass", skip))
+			yield(StreamBatch[any]{}, fmt.Errorf("data: cannot skip %d batches of a pass", skip))
 			return
 		}
 		ctx, cancel := context.WithCancel(ctx)
@@ -172,7 +196,7 @@ func (l *StreamLoader[S, B]) Pass(ctx context.Context, pass, skip int) iter.Seq2
 		jobs := l.start(ctx, w, pass, skip)
 		for ctx.Err() == nil {
 			// A stream that hangs sends nothing more, so both waits also watch the context.
-			var r result[StreamBatch[B]]
+			var r result[StreamBatch[any]]
 			select {
 			case job, more := <-jobs:
 				if !more && ctx.Err() == nil {
@@ -188,23 +212,23 @@ func (l *StreamLoader[S, B]) Pass(ctx context.Context, pass, skip int) iter.Seq2
 			}
 			if ctx.Err() != nil && (r.err == nil || errors.Is(r.err, context.Cause(ctx))) {
 				// Both may have been ready: a cancelled run gets no more batches.
-				r = result[StreamBatch[B]]{err: e.cancelled(ctx)}
+				r = result[StreamBatch[any]]{err: e.cancelled(ctx)}
 			}
 			if !yield(r.batch, r.err) || r.err != nil {
 				return
 			}
 		}
-		yield(StreamBatch[B]{}, e.cancelled(ctx))
+		yield(StreamBatch[any]{}, e.cancelled(ctx))
 	}
 }
 
 // streamJob is one batch to be made; done takes its result and never blocks the worker.
-type streamJob[S, B any] struct {
-	slots []slot[S]
+type streamJob struct {
+	slots any // a []slot
 	batch int // number of the batch in this process, from 0 in each pass
 	first int // position of the first sample in the pass
 	round int
-	done  chan result[StreamBatch[B]]
+	done  chan result[StreamBatch[any]]
 }
 
 // slot is a place in a batch. It stays empty if the sample was bad, so that bad samples do not
@@ -215,7 +239,7 @@ type slot[S any] struct {
 }
 
 // round returns how many samples are dealt out to all processes at a time.
-func (l *StreamLoader[S, B]) round() int {
+func (l *streamLoader) round() int {
 	if s := l.options.Shard; !s.SplitBatches {
 		return l.options.BatchSize * max(1, s.WorldSize)
 	}
@@ -224,7 +248,7 @@ func (l *StreamLoader[S, B]) round() int {
 
 // fills returns how many of the first samples of a pass are kept to fill up its end, repeated if
 // necessary.
-func (l *StreamLoader[S, B]) fills() int {
+func (l *streamLoader) fills() int {
 	if l.options.Shard.FullEnd {
 		return l.round()
 	}
@@ -233,26 +257,21 @@ func (l *StreamLoader[S, B]) fills() int {
 
 // start starts the reader and the workers of a pass. The returned channel delivers the batches in
 // order; its capacity bounds how far they run ahead of their use.
-func (l *StreamLoader[S, B]) start(ctx context.Context, w *watch, pass, first int) <-chan streamJob[S, B] {
-	ordered := make(chan streamJob[S, B], l.options.Prefetch)
-	work := make(chan streamJob[S, B])
+func (l *streamLoader) start(ctx context.Context, w *watch, pass, first int) <-chan streamJob {
+	ordered := make(chan streamJob, l.options.Prefetch)
+	work := make(chan streamJob)
 	for range min(l.options.Workers, l.options.Prefetch+1) {
-		w.run(func() {
-			var samples []S
-			for j := range work {
-				samples = l.do(pass, j, samples)
-			}
-		})
+		w.run(func() { l.work(pass, work) })
 	}
 	w.run(func() {
 		defer close(ordered)
 		defer close(work)
 		batch := first
-		send := func(j streamJob[S, B], err error) bool {
-			j.batch, j.done = batch, make(chan result[StreamBatch[B]], 1)
+		send := func(j streamJob, err error) bool {
+			j.batch, j.done = batch, make(chan result[StreamBatch[any]], 1)
 			batch++
 			if err != nil {
-				j.done <- result[StreamBatch[B]]{err: err}
+				j.done <- result[StreamBatch[any]]{err: err}
 			}
 			select {
 			case ordered <- j:
@@ -272,7 +291,7 @@ func (l *StreamLoader[S, B]) start(ctx context.Context, w *watch, pass, first in
 		end := errGoexit // sent unless read returns
 		defer func() {
 			if end != nil {
-				send(streamJob[S, B]{}, end)
+				send(streamJob{}, end)
 			}
 		}()
 		end = l.read(ctx, &w.loading[0], pass, first, send)
@@ -280,9 +299,9 @@ func (l *StreamLoader[S, B]) start(ctx context.Context, w *watch, pass, first in
 	return ordered
 }
 
-// read cuts the samples of a pass into batches. It returns the error that ends the pass, if any.
-func (l *StreamLoader[S, B]) read(ctx context.Context, place *atomic.Int64, pass, first int,
-	send func(streamJob[S, B], error) bool) (err error) {
+// readPass is streamLoader.read.
+func (l *StreamLoader[S, B]) readPass(ctx context.Context, place *atomic.Int64, pass, first int,
+	send func(streamJob, error) bool) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = &PanicError{Value: p, Stack: debug.Stack()}
@@ -303,7 +322,7 @@ func (l *StreamLoader[S, B]) read(ctx context.Context, place *atomic.Int64, pass
 		part, at := partOf(l.options.Shard, slots, begin, l.options.BatchSize)
 		round := len(slots)
 		slots = make([]slot[S], 0, round)
-		return len(part) == 0 || send(streamJob[S, B]{slots: part, first: index - round + at, round: round}, nil)
+		return len(part) == 0 || send(streamJob{slots: part, first: index - round + at, round: round}, nil)
 	}
 	index := first * size
 	place.Store(int64(index) + 1)
@@ -355,7 +374,7 @@ func partOf[T any](s Shard, all, begin []T, size int) (part []T, at int) {
 // handleBad calls BadSample if a sample could not be read, that is, if err is not nil. The error
 // failed ends the pass. The error last ends it only if no sample follows, since the stream was then
 // cut short.
-func (l *StreamLoader[S, B]) handleBad(pass, index int, err error) (last, failed error) {
+func (l *streamLoader) handleBad(pass, index int, err error) (last, failed error) {
 	if err == nil {
 		return nil, nil
 	}
@@ -382,28 +401,37 @@ func (l *StreamLoader[S, B]) begin(pass, n int) (slots []slot[S], err error) {
 	return slots, last
 }
 
+// makeBatches is streamLoader.work.
+func (l *StreamLoader[S, B]) makeBatches(pass int, jobs <-chan streamJob) {
+	var samples []S
+	for j := range jobs {
+		samples = l.do(pass, j, samples)
+	}
+}
+
 // do collates one batch and sends its result, even if the collate function ends the goroutine. It
 // returns a slice that the next batch may reuse.
-func (l *StreamLoader[S, B]) do(pass int, j streamJob[S, B], memory []S) []S {
+func (l *StreamLoader[S, B]) do(pass int, j streamJob, memory []S) []S {
+	slots := j.slots.([]slot[S]) //nolint:forcetypeassert // from readPass
 	samples := memory[:0]
-	if cap(samples) < len(j.slots) {
-		samples = make([]S, 0, len(j.slots))
+	if cap(samples) < len(slots) {
+		samples = make([]S, 0, len(slots))
 	}
-	for _, s := range j.slots {
+	for _, s := range slots {
 		if s.full {
 			samples = append(samples, s.sample)
 		}
 	}
 	n, err := len(samples), errGoexit
-	var batch B
+	var batch any
 	defer func() {
-		r := result[StreamBatch[B]]{batch: StreamBatch[B]{Batch: batch, Samples: n, Round: j.round}}
+		r := result[StreamBatch[any]]{batch: StreamBatch[any]{Batch: batch, Samples: n, Round: j.round}}
 		if err != nil {
-			places := make([]int, len(j.slots))
+			places := make([]int, len(slots))
 			for i := range places {
 				places[i] = j.first + i
 			}
-			r = result[StreamBatch[B]]{err: &BatchError{Epoch: pass, Batch: j.batch, Indices: places, Err: err}}
+			r = result[StreamBatch[any]]{err: &BatchError{Epoch: pass, Batch: j.batch, Indices: places, Err: err}}
 		}
 		j.done <- r
 	}()
@@ -411,7 +439,7 @@ func (l *StreamLoader[S, B]) do(pass int, j streamJob[S, B], memory []S) []S {
 		err = ErrEmptyBatch
 		return memory
 	}
-	batch, err = guard(func() (B, error) { return l.collate(samples) })
+	batch, err = guard(func() (any, error) { return l.collate(samples) })
 	if !l.options.ReuseSamples {
 		return nil
 	}
