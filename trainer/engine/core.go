@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -75,6 +76,9 @@ func (s *core) begin(t task, init func() (task, error), o Options) error {
 	if err := o.validate(); err != nil {
 		return run.Usage(err) // exit code 2, like that of a trainer.OptionError
 	}
+	if t.given == nil {
+		return errors.New("engine: a Step needs a task, got nil")
+	}
 	s.task, s.init, s.options, s.warned = t, init, o, map[string]bool{}
 	if err := try(s.prepare); err != nil {
 		return err
@@ -89,6 +93,9 @@ func (s *core) begin(t task, init func() (task, error), o Options) error {
 func callInit(init func() (task, error)) (t task, err error) {
 	err = try(func() (err error) {
 		t, err = init()
+		if err == nil && t.given == nil {
+			err = errors.New("it returned no task")
+		}
 		return err
 	})
 	if err != nil {

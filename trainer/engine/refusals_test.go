@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/nn"
@@ -173,4 +175,14 @@ func TestAClassThatTheModelHasNoOutputForIsNamedWithItsRow(t *testing.T) {
 			t.Errorf("class %d: error %v, want one with %q", c.class, err, c.want)
 		}
 	}
+}
+
+func TestAStepNeedsATask(t *testing.T) {
+	type example = engine.Task[data.Example, engine.Examples]
+	_, err := engine.New[data.Example, engine.Examples](nil, engine.Options{})
+	assert.EqualError(t, err, "engine: a Step needs a task, got nil")
+	_, err = engine.NewFromInit[data.Example, engine.Examples](nil, engine.Options{})
+	assert.EqualError(t, err, "engine: NewFromInit needs a function that makes a task, got nil")
+	_, err = engine.NewFromInit(func() (example, error) { return nil, nil }, engine.Options{})
+	assert.EqualError(t, err, "engine: the function that makes the model: it returned no task")
 }

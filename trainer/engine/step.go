@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/trainer"
@@ -38,6 +39,9 @@ func New[S, B any](task Task[S, B], o Options) (*Step[S, B], error) {
 // the seed, and the random numbers that follow continue from there. Anything trained before is lost
 // at that point.
 func NewFromInit[S, B any](init func() (Task[S, B], error), o Options) (*Step[S, B], error) {
+	if init == nil {
+		return nil, errors.New("engine: NewFromInit needs a function that makes a task, got nil")
+	}
 	makeTask := func() (task, error) {
 		t, err := init()
 		return untyped(t), err
