@@ -65,45 +65,45 @@ func newUntypedStep[S, B any](step Step[S, B]) untypedStep {
 	return u
 }
 
-// typed returns a batch in its own type. If that is an interface, the batch may be nil.
-func typed[B any](batch any) B {
+// as returns a batch in its own type. If that is an interface, the batch may be nil.
+func as[B any](batch any) B {
 	b, _ := batch.(B)
 	return b
 }
 
 type typedStep[S, B any] struct{ Step[S, B] }
 
-func (s typedStep[S, B]) Count(batch any) Counts { return s.Step.Count(typed[B](batch)) }
+func (s typedStep[S, B]) Count(batch any) Counts { return s.Step.Count(as[B](batch)) }
 
 func (s typedStep[S, B]) Train(ctx context.Context, batch any, w Window) error {
-	return s.Step.Train(ctx, typed[B](batch), w)
+	return s.Step.Train(ctx, as[B](batch), w)
 }
 
 func (s typedStep[S, B]) Eval(ctx context.Context, batch any) error {
-	return s.Step.Eval(ctx, typed[B](batch))
+	return s.Step.Eval(ctx, as[B](batch))
 }
 
 type typedSplitStep[B any] struct{ SplitStep[B] }
 
 func (s typedSplitStep[B]) Forward(ctx context.Context, batch any, w Window) error {
-	return s.SplitStep.Forward(ctx, typed[B](batch), w)
+	return s.SplitStep.Forward(ctx, as[B](batch), w)
 }
 
 type typedGroupStep[B any] struct{ GroupStep[B] }
 
 func (s typedGroupStep[B]) EvalRound(ctx context.Context, r EvalRound[any]) error {
-	return s.GroupStep.EvalRound(ctx, EvalRound[B]{typed[B](r.Batch), r.Rows, r.Round})
+	return s.GroupStep.EvalRound(ctx, EvalRound[B]{as[B](r.Batch), r.Rows, r.Round})
 }
 
 type typedFinder[B any] struct{ NonFiniteFinder[B] }
 
 func (f typedFinder[B]) FindNonFinite(ctx context.Context, batch any, w Window) (NonFiniteOrigin, error) {
-	return f.NonFiniteFinder.FindNonFinite(ctx, typed[B](batch), w)
+	return f.NonFiniteFinder.FindNonFinite(ctx, as[B](batch), w)
 }
 
 type typedRecycler[B any] struct{ Recycler[B] }
 
-func (r typedRecycler[B]) Recycle(batch any) { r.Recycler.Recycle(typed[B](batch)) }
+func (r typedRecycler[B]) Recycle(batch any) { r.Recycler.Recycle(as[B](batch)) }
 
 // dataset is a data set without the type of its samples.
 type dataset interface {
