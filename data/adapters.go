@@ -77,6 +77,7 @@ func (s subset[S]) at(ctx context.Context, epoch, i int) (S, error) {
 }
 func (s subset[S]) Describe(i int) string { return describe(s.d, s.indices[i]) }
 func (s subset[S]) varies() bool          { return varies(s.d) }
+func (s subset[S]) inMemory() bool        { return inMemory(s.d) }
 
 // Split divides d at random: fraction of its samples go to first, the others to second. It is
 // torch.utils.data.random_split into fraction and the rest, with a generator seeded with seed, so
@@ -139,6 +140,9 @@ func (c concatenated[S]) find(i int) (Dataset[S], int) {
 }
 
 func (c concatenated[S]) varies() bool { return slices.ContainsFunc(c.sets, varies[S]) }
+func (c concatenated[S]) inMemory() bool {
+	return !slices.ContainsFunc(c.sets, func(d Dataset[S]) bool { return !inMemory(d) })
+}
 
 func (c concatenated[S]) At(i int) (S, error) { return c.AtEpoch(0, i) }
 

@@ -56,17 +56,8 @@ func inMemory[S any](d Dataset[S]) bool {
 	switch d := d.(type) {
 	case Slice[S]:
 		return true
-	case subset[S]:
-		return inMemory(d.d)
-	case view[S]:
-		return inMemory(d.d)
-	case concatenated[S]:
-		for _, one := range d.sets {
-			if !inMemory(one) {
-				return false
-			}
-		}
-		return true
+	// the other types of this package; a method, since a type named here would be compiled into
+	// every program, even one that does not use it
 	case interface{ inMemory() bool }:
 		return d.inMemory()
 	}

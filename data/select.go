@@ -22,6 +22,7 @@ func (v view[S]) at(ctx context.Context, epoch, i int) (S, error) {
 }
 func (v view[S]) Describe(i int) string { return describe(v.d, v.index(i)) }
 func (v view[S]) varies() bool          { return varies(v.d) }
+func (v view[S]) inMemory() bool        { return inMemory(v.d) }
 
 // Range returns the samples begin to end-1 of d, like a slice expression. It is
 // Dataset.select(range(begin, end)) of datasets.
