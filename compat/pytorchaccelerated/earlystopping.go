@@ -23,6 +23,14 @@ type EarlyStopping struct {
 
 // watched is the best value of a metric so far, as part of a callback's state.
 type watched struct {
+	value number
+	epoch int
+	known bool
+	bad   int // consecutive epochs without improvement
+}
+
+// watchedState is a watched in a checkpoint.
+type watchedState struct {
 	Value number `json:"best_metric"`
 	Epoch int    `json:"best_metric_epoch"`
 	Known bool   `json:"known"`
@@ -30,14 +38,20 @@ type watched struct {
 }
 
 func (w *watched) best() (value float64, epoch int, ok bool) {
-	return float64(w.Value), w.Epoch, w.Known
+	return float64(w.value), w.epoch, w.known
 }
 
-func (w *watched) MarshalState() ([]byte, error) { return json.Marshal(w) }
+func (w *watched) MarshalState() ([]byte, error) {
+	return json.Marshal(watchedState{w.value, w.epoch, w.known, w.bad})
+}
 
 func (w *watched) UnmarshalState(text []byte) error {
-	*w = watched{}
-	return json.Unmarshal(text, w)
+	var s watchedState
+	if err := json.Unmarshal(text, &s); err != nil {
+		return err
+	}
+	*w = watched{s.Value, s.Epoch, s.Known, s.Bad}
+	return nil
 }
 
 // begin forgets previous runs, unless they count or this run resumes one.
@@ -55,10 +69,10 @@ func better(v, than float64, greater bool) bool {
 }
 
 // Best returns the value that the next one is compared with; ok is false before the first.
-func (s *EarlyStopping) Best() (value float64, ok bool) { return float64(s.Value), s.Known }
+func (s *EarlyStopping) Best() (value float64, ok bool) { return float64(s.value), s.known }
 
 // Counter returns the number of epochs since the last improvement.
-func (s *EarlyStopping) Counter() int { return s.Bad }
+func (s *EarlyStopping) Counter() int { return s.bad }
 
 func (s *EarlyStopping) OnTrainingRunStart(r *Run) error {
 	if t := *cmp.Or(s.Threshold, new(0.01)); s.Patience < 0 || !(t >= 0) {
@@ -74,19 +88,19 @@ func (s *EarlyStopping) OnTrainingRunEpochEnd(r *Run) error {
 		return err
 	}
 	patience := max(1, s.Patience)
-	switch change := math.Abs(v - float64(s.Value)); {
-	case !s.Known:
-		s.watched = watched{number(v), r.History().CurrentEpoch(), true, s.Bad}
+	switch change := math.Abs(v - float64(s.value)); {
+	case !s.known:
+		s.watched = watched{number(v), r.History().CurrentEpoch(), true, s.bad}
 		return nil
-	case better(v, float64(s.Value), s.GreaterIsBetter) && change > *cmp.Or(s.Threshold, new(0.01)):
+	case better(v, float64(s.value), s.GreaterIsBetter) && change > *cmp.Or(s.Threshold, new(0.01)):
 		r.Print(fmt.Sprintf("\nImprovement of %s observed, resetting counter. ", pyfloat.Repr(change)))
 		s.watched = watched{number(v), r.History().CurrentEpoch(), true, 0}
 	default:
 		r.Print("No improvement above threshold observed, incrementing counter. ")
-		s.Bad++
+		s.bad++
 	}
-	r.Print(fmt.Sprintf("Early stopping counter: %d/%d", s.Bad, patience))
-	if s.Bad >= patience {
+	r.Print(fmt.Sprintf("Early stopping counter: %d/%d", s.bad, patience))
+	if s.bad >= patience {
 		return StopTraining(fmt.Sprintf("Stopping training due to no improvement after %d epochs", patience))
 	}
 	return nil

@@ -37,8 +37,8 @@ func (s *SaveBestModel) OnTrainingRunEpochEnd(r *Run) error {
 	if err != nil {
 		return err
 	}
-	first := !s.Known
-	if !first && !better(v, float64(s.Value), s.GreaterIsBetter) {
+	first := !s.known
+	if !first && !better(v, float64(s.value), s.GreaterIsBetter) {
 		return nil
 	}
 	s.watched = watched{number(v), r.History().CurrentEpoch(), true, 0}
@@ -55,11 +55,11 @@ func (s *SaveBestModel) OnTrainingRunEpochEnd(r *Run) error {
 }
 
 func (s *SaveBestModel) OnTrainingRunEnd(r *Run) error {
-	if s.NoLoadAtEnd || !s.Known {
+	if s.NoLoadAtEnd || !s.known {
 		return nil
 	}
-	r.Print(fmt.Sprintf("Loading checkpoint with %s: %s from epoch %d", s.metric(), pyfloat.Repr(float64(s.Value)),
-		s.Epoch))
+	r.Print(fmt.Sprintf("Loading checkpoint with %s: %s from epoch %d", s.metric(), pyfloat.Repr(float64(s.value)),
+		s.epoch))
 	_, err := r.LoadCheckpoint(s.path(), LoadOptions{})
 	return err
 }
