@@ -1,13 +1,9 @@
 package trainer_test
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"maps"
 	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -82,24 +78,24 @@ func TestEveryOptionIsOnThePage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name := range exported(t, ".") {
-		if field, ok := strings.CutPrefix(name, "Options."); ok && ast.IsExported(field) &&
+	for name := range exported(t, "trainer") {
+		if field, ok := strings.CutPrefix(name, "Options."); ok &&
 			!strings.Contains(string(text), "trainer.Options."+field+"`") {
 			t.Errorf("the page does not name trainer.Options.%s", field)
 		}
 	}
 }
 
-// TestGoNamesOnThePagesExist looks each name such as trainer.Options.Epochs up in the source of its
-// package.
+// TestGoNamesOnThePagesExist looks each name such as trainer.Options.Epochs up in the list of its
+// package in api/.
 func TestGoNamesOnThePagesExist(t *testing.T) {
-	folders := map[string]string{
-		"trainer": ".", "engine": "engine", "semantics": "semantics", "callback": "callback",
-		"trainertest": "trainertest", "arguments": "arguments", "torch": "../torch",
-		"lr": "../optim/lr", "optim": "../optim", "data": "../data", "amp": "../amp",
+	lists := map[string]string{
+		"trainer": "trainer", "engine": "trainer_engine", "semantics": "trainer_semantics",
+		"callback": "trainer_callback", "trainertest": "trainer_trainertest", "arguments": "trainer_arguments",
+		"torch": "torch", "lr": "optim_lr", "optim": "optim", "data": "data", "amp": "amp",
 	}
 	known := map[string]map[string]bool{}
-	name := regexp.MustCompile("`(" + strings.Join(slices.Sorted(maps.Keys(folders)), "|") +
+	name := regexp.MustCompile("`(" + strings.Join(slices.Sorted(maps.Keys(lists)), "|") +
 		`)\.([A-Z]\w*(?:\.[A-Z]\w*)?)` + "`")
 	for _, page := range []string{"../docs/training-arguments.md", "../docs/overrides.md", "../docs/semantics.md"} {
 		text, err := os.ReadFile(page)
@@ -112,7 +108,7 @@ func TestGoNamesOnThePagesExist(t *testing.T) {
 		}
 		for _, m := range found {
 			if known[m[1]] == nil {
-				known[m[1]] = exported(t, folders[m[1]])
+				known[m[1]] = exported(t, lists[m[1]])
 			}
 			if !known[m[1]][m[2]] {
 				t.Errorf("%s names %s.%s, which does not exist", path.Base(page), m[1], m[2])
@@ -121,96 +117,27 @@ func TestGoNamesOnThePagesExist(t *testing.T) {
 	}
 }
 
+// declaration matches a line of api/*.txt: a name, and a field or method of it.
+var declaration = regexp.MustCompile(`(?m)^(?:const|var|func|type|method) (?:\(\*?(\w+)[^)]*\) )?(\w+)(?:, (\w+))?`)
+
 // exported returns the exported names of a package, and the fields and methods of its types as
-// Type.Name.
-func exported(t *testing.T, folder string) map[string]bool {
+// Type.Name, as its list in api/ has them.
+func exported(t *testing.T, list string) map[string]bool {
 	t.Helper()
-	names, embedded := map[string]bool{}, map[string][]string{}
-	files, err := filepath.Glob(folder + "/*.go")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no package in %s: %v", folder, err)
+	text, err := os.ReadFile("../api/" + list + ".txt")
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		tree, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, d := range tree.Decls {
-			switch d := d.(type) {
-			case *ast.FuncDecl:
-				if receiver := receiverName(d); receiver != "" {
-					names[receiver+"."+d.Name.Name] = true
-				} else {
-					names[d.Name.Name] = true
-				}
-			case *ast.GenDecl:
-				for _, s := range d.Specs {
-					addSpec(names, embedded, s)
-				}
-			}
-		}
-	}
-	for outer, types := range embedded {
-		for name := range maps.Clone(names) {
-			if inner, member, ok := strings.Cut(name, "."); ok && slices.Contains(types, inner) {
-				names[outer+"."+member] = true
-			}
+	names := map[string]bool{}
+	for _, m := range declaration.FindAllStringSubmatch(string(text), -1) {
+		switch receiver, name, member := m[1], m[2], m[3]; {
+		case receiver != "":
+			names[receiver+"."+name] = true
+		case member != "":
+			names[name+"."+member] = true
+		default:
+			names[name] = true
 		}
 	}
 	return names
-}
-
-func receiverName(d *ast.FuncDecl) string {
-	if d.Recv == nil {
-		return ""
-	}
-	switch e := ast.Unparen(d.Recv.List[0].Type).(type) {
-	case *ast.StarExpr:
-		return typeName(e.X)
-	default:
-		return typeName(e)
-	}
-}
-
-func typeName(e ast.Expr) string {
-	switch e := e.(type) {
-	case *ast.Ident:
-		return e.Name
-	case *ast.IndexExpr:
-		return typeName(e.X)
-	case *ast.IndexListExpr:
-		return typeName(e.X)
-	}
-	return "?"
-}
-
-func addSpec(names map[string]bool, embedded map[string][]string, s ast.Spec) {
-	switch s := s.(type) {
-	case *ast.ValueSpec:
-		for _, n := range s.Names {
-			names[n.Name] = true
-		}
-	case *ast.TypeSpec:
-		names[s.Name.Name] = true
-		var fields *ast.FieldList
-		switch u := s.Type.(type) {
-		case *ast.StructType:
-			fields = u.Fields
-		case *ast.InterfaceType:
-			fields = u.Methods
-		default:
-			return
-		}
-		for _, f := range fields.List {
-			for _, n := range f.Names {
-				names[s.Name.Name+"."+n.Name] = true
-			}
-			if f.Names == nil {
-				embedded[s.Name.Name] = append(embedded[s.Name.Name], typeName(f.Type))
-			}
-		}
-	}
 }
