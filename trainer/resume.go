@@ -243,7 +243,7 @@ func (r *runner) resumeHooks(from string, state savedState) error {
 
 // resumeLoop restores the counts, the losses and the position.
 func (r *runner) resumeLoop(from string, state savedState, loop loopState) {
-	r.history = state.LogHistory
+	r.history, r.historyText = state.LogHistory, historyText{}
 	r.tokens, r.flops = state.NumInputTokensSeen, float64(state.TotalFlos)
 	r.startTokens = r.tokens
 	if !loop.OnlyModel {

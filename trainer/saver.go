@@ -184,7 +184,8 @@ func (s *saver) take(v *saving, random [][]byte, state savedState, loop loopStat
 				return err
 			}
 		}
-		err := cmp.Or(writeJSON(filepath.Join(dir, stateFile), state), writeJSON(filepath.Join(dir, loopFile), loop))
+		err := cmp.Or(s.historyText.writeState(filepath.Join(dir, stateFile), state),
+			writeJSON(filepath.Join(dir, loopFile), loop))
 		if err != nil {
 			return err
 		}

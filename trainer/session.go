@@ -36,8 +36,9 @@ type session struct {
 // record is what the log and the report of a run are made from.
 type record struct {
 	history         []Logs
-	final           Logs // the last row of the log
-	best            Best // the best evaluation so far
+	historyText     historyText // of history
+	final           Logs        // the last row of the log
+	best            Best        // the best evaluation so far
 	losses          losses
 	gradNorm        *float64 // of the last update
 	skipped         bool     // the last update was skipped, according to the last report
