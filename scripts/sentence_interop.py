@@ -3,7 +3,7 @@
 
     python scripts/sentence_interop.py
 
-For each encoder, with several modules behind it: sentence-transformers saves a model. Go loads it, encodes texts and
+For each encoder and decoder, with several modules behind it: sentence-transformers saves a model. Go loads it, encodes texts and
 saves it. sentence-transformers loads what Go saved. The same is done for a model with an adapter of peft, for settings
 as older versions wrote them, and for cross encoders, which score pairs.
 
@@ -66,7 +66,20 @@ ENCODERS = {
         type_vocab_size=0,
     ),
     "DistilBert": dict(vocab_size=300, dim=48, n_layers=3, n_heads=4, hidden_dim=96, max_position_embeddings=40),
+    "Qwen3": dict(BERT, num_key_value_heads=2, head_dim=12),
+    "Mistral": dict(BERT, num_key_value_heads=2, sliding_window=6),
+    "Llama": dict(BERT, num_key_value_heads=4, is_causal=False),
+    "Gemma3Text": dict(
+        BERT,
+        num_key_value_heads=2,
+        head_dim=12,
+        sliding_window=8,
+        sliding_window_pattern=2,
+        use_bidirectional_attention=True,
+    ),
+    "GPT2": dict(vocab_size=300, n_embd=48, n_layer=3, n_head=4, n_inner=96, n_positions=40),
 }
+LINEAR = (torch.nn.Linear, transformers.pytorch_utils.Conv1D)
 PAIRS = [["w5 W6 w7", "w8"], ["w8", "w9 w10 w11 w12"], ["w20 w21", "w22 w23 w24 w25 w26 w27 w28"], ["w30", ""]]
 TEXTS = ["w5 W6 w7", "w8", "w9 w10 w11 w12 w13 w14 w15 w16 w17 w18 w19", "w20 w21 w22 w23 w24"]
 SHAPES = {  # pooling, the modules behind it, and what is changed of the model
@@ -210,9 +223,7 @@ def cross_encoders(program, encoder, base, scratch):
     CrossEncoder(base, num_labels=1, device="cpu").save_pretrained(str(whole), create_model_card=False)
     model = CrossEncoder(str(whole), device="cpu")
     heads = [n for n, _ in model[0].model.named_children() if n in ("classifier", "pre_classifier", "head")]
-    linear = [
-        n for n, m in model[0].model.base_model.named_modules() if isinstance(m, torch.nn.Linear) and "pooler" not in n
-    ]
+    linear = [n for n, m in model[0].model.base_model.named_modules() if isinstance(m, LINEAR) and "pooler" not in n]
     torch.manual_seed(5)
     model[0].model.add_adapter(
         peft.LoraConfig(r=4, target_modules=linear, modules_to_save=heads, init_lora_weights=False, task_type="SEQ_CLS")
@@ -250,11 +261,7 @@ def main():
                 str(plain), create_model_card=False
             )
             model = SentenceTransformer(str(plain), device="cpu")
-            linear = [
-                n
-                for n, m in model[0].auto_model.named_modules()
-                if isinstance(m, torch.nn.Linear) and "pooler" not in n
-            ]
+            linear = [n for n, m in model[0].auto_model.named_modules() if isinstance(m, LINEAR) and "pooler" not in n]
             torch.manual_seed(5)
             model.add_adapter(
                 peft.LoraConfig(r=4, target_modules=linear, init_lora_weights=False, task_type="FEATURE_EXTRACTION")

@@ -50,6 +50,9 @@ func newLanguageModel(c Config, t *text.Tokenizer, of task) (m *Model, err error
 		err = fmt.Errorf("a %s is not for %s", cmp.Or(p.LanguageModel, p.Class), of.class)
 	}
 	if err == nil {
+		err = writes(p)
+	}
+	if err == nil {
 		err = torch.Try(func() { m = newModel(p, of, transformer.Builder{}) })
 	}
 	if err != nil {

@@ -3,7 +3,6 @@ package auto
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -26,8 +25,8 @@ func CrossEncoder(ctx context.Context, model string, o Options) (*SequenceClassi
 // crossLabels returns how many labels a cross encoder has; zero: as many as config.json or the
 // options say.
 func crossLabels(d pretrained.Document, o Options) (int64, error) {
-	var architectures []string
-	if err := maps.Clone(d).Decode([]pretrained.Field{{Key: "architectures", Value: &architectures}}); err != nil {
+	architectures, err := architecturesOf(d)
+	if err != nil {
 		return 0, err
 	}
 	if len(architectures) > 0 && strings.HasSuffix(architectures[0], causalLM.class) {

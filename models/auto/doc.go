@@ -41,8 +41,8 @@
 // and the labels, the weights, and the files of the tokenizer, chat template, image processor
 // and feature extractor.
 //
-// [Encoder] is AutoModel, an encoder without a head; package sentence uses it to make embeddings of
-// texts. [CrossEncoder] loads the classifiers of package crossencoder, which scores pairs of texts.
+// [Encoder] is AutoModel, an encoder or decoder without a head; package sentence uses it to make
+// embeddings of texts. [CrossEncoder] loads the classifiers of package crossencoder, which scores pairs of texts.
 //
 // The tasks are those of packages classify, tokenclass, segment, question, maskedlm, causallm,
 // seq2seq, ctc, dpo, reward and contrastive. Their NewTask takes a model of this package and has

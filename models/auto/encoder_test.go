@@ -74,9 +74,9 @@ func hiddenOf(t *testing.T, m *auto.EncoderModel) (values []float32) {
 	return values
 }
 
-func TestEncoderRefusesDecoders(t *testing.T) {
+func TestEncoderRefusesModelsOfTwoHalves(t *testing.T) {
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"model_type": "gpt2"}`), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "config.json"), []byte(`{"model_type": "t5"}`), 0o600))
 	_, err := auto.Encoder(t.Context(), dir, auto.Options{})
-	require.ErrorContains(t, err, `model_type is "gpt2"`)
+	require.ErrorContains(t, err, `model_type is "t5"`)
 }

@@ -167,10 +167,15 @@ var (
 		"gemma3_text": llama.Blueprint, "smollm3": llama.Blueprint, "olmo2": llama.Blueprint, "granite": llama.Blueprint,
 		"mixtral": llama.Blueprint, "qwen2_moe": llama.Blueprint, "qwen3_moe": llama.Blueprint,
 	}
-	// classifiers classify texts. transformers has no GraniteForSequenceClassification.
-	classifiers = func() blueprints {
+	// readersOfTexts are encoders and decoders without a head.
+	readersOfTexts = func() blueprints {
 		all := maps.Clone(encoders)
 		maps.Copy(all, decoders)
+		return all
+	}()
+	// classifiers classify texts. transformers has no GraniteForSequenceClassification.
+	classifiers = func() blueprints {
+		all := maps.Clone(readersOfTexts)
 		all["bart"], all["mbart"] = bart.Blueprint, bart.Blueprint
 		delete(all, "granite")
 		return all
@@ -222,6 +227,7 @@ func load(ctx context.Context, model string, t task, o Options) (*Model, error) 
 func loadFolder(dir string, t task, o Options) (*Model, error) {
 	var packed *quantized.Config // how the weights in the files are quantized
 	named := ""                  // the name of their dtype
+	var architectures []string
 	p, err := pretrained.ReadConfigAs(dir, "auto", func(d pretrained.Document) (p transformer.Blueprint, err error) {
 		if packed, err = takeQuantization(d); err != nil {
 			return p, err
@@ -230,6 +236,9 @@ func loadFolder(dir string, t task, o Options) (*Model, error) {
 			if named, err = namedDType(d); err != nil {
 				return p, err
 			}
+		}
+		if architectures, err = architecturesOf(d); err != nil {
+			return p, err
 		}
 		return blueprintOf(d, t, o)
 	})
@@ -254,8 +263,13 @@ func loadFolder(dir string, t task, o Options) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.dir = dir
+	m.dir, m.architectures = dir, architectures
 	return m, nil
+}
+
+// architecturesOf returns the classes that a config.json names.
+func architecturesOf(d pretrained.Document) (names []string, err error) {
+	return names, maps.Clone(d).Decode([]pretrained.Field{{Key: "architectures", Value: &names}})
 }
 
 // warnings returns where warnings are written.
@@ -296,6 +310,9 @@ func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Bluepr
 		}
 	}
 	p, err = plan(d, known, h, o.Attention)
+	if err == nil && t.decoder {
+		err = writes(p)
+	}
 	if err == nil && t.ofTexts && p.LanguageModel != "" {
 		p, err = labelled(p, d, h)
 	}
@@ -308,6 +325,15 @@ func blueprintOf(d pretrained.Document, t task, o Options) (p transformer.Bluepr
 		p.Document = withoutProblemType(p.Document)
 	}
 	return p, err
+}
+
+// writes returns an error for a decoder that cannot write texts.
+func writes(p transformer.Blueprint) error {
+	if p.Bidirectional {
+		return fmt.Errorf("the tokens of this %s attend to later ones (is_causal false, or use_bidirectional_attention "+
+			"true), so it cannot write texts; it is an encoder for package sentence (auto.Encoder)", p.ModelType)
+	}
+	return nil
 }
 
 // known returns the models that there are for a task.
@@ -335,6 +361,8 @@ func (t task) known() blueprints {
 		return detectors
 	case t.images:
 		return ofPictures
+	case t.alone:
+		return readersOfTexts
 	}
 	return encoders
 }

@@ -58,6 +58,8 @@ type Model struct {
 	revision  string        // the revision on the Hub
 	adapter   *lora.Adapter // may be nil
 
+	architectures []string // of the config.json that it was loaded from
+
 	quantization *quantized.Config // nil if the weights are not quantized
 
 	tokenizerDir string          // the folder that its tokenizer was loaded from

@@ -84,7 +84,7 @@ func decode(d pretrained.Document) (c Config, err error) {
 	}
 	for key, wanted := range map[string]string{"add_cross_attention": "false", "scale_attn_weights": "true",
 		"scale_attn_by_inverse_layer_idx": "false", "reorder_and_upcast_attn": "false", "tie_word_embeddings": "true",
-		"is_encoder_decoder": "false", "pruned_heads": "{}", "quantization_config": "null"} {
+		"is_encoder_decoder": "false", "is_causal": "true", "pruned_heads": "{}", "quantization_config": "null"} {
 		if err := d.Demand(key, wanted); err != nil {
 			return c, err
 		}

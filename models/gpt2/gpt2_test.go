@@ -139,6 +139,7 @@ func TestSavedFolderIsTransformers(t *testing.T) {
 // computes.
 func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 	modeltest.Refuses(t, "gpt2", map[string]string{
+		`"is_causal": false`:                      "is_causal is false; only true",
 		`"add_cross_attention": true`:             "add_cross_attention is true; only false",
 		`"scale_attn_by_inverse_layer_idx": true`: "scale_attn_by_inverse_layer_idx is true; only false",
 		`"tie_word_embeddings": false`:            "tie_word_embeddings is false; only true",

@@ -208,7 +208,7 @@ func (l Limits) Fault(t Text) string {
 	n := len(t.InputIDs)
 	switch {
 	case n == 0:
-		return "InputIDs is empty; even an empty text has its special tokens"
+		return "InputIDs is empty: the text has no tokens, not even special ones"
 	case int64(n) > l.MaxLength:
 		return fmt.Sprintf("the text has %d tokens, but the model has positions for %d; truncate it where it is "+
 			"tokenized", n, l.MaxLength)

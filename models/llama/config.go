@@ -39,6 +39,11 @@ type Config struct {
 	// and five out of six of gemma3_text.
 	LayerTypes []string
 
+	// Bidirectional lets tokens attend to later ones too, as encoders do; such a model cannot write.
+	// It is is_causal false, or use_bidirectional_attention of gemma3_text. In layers with a window,
+	// a token then attends to SlidingWindow tokens on each side, or in gemma3_text to half as many.
+	Bidirectional bool
+
 	HiddenAct        string  // see [transformer.ActivationByName]; zero: silu; gelu_pytorch_tanh for Gemma
 	RMSNormEps       float64 // zero: 1e-6; phi3, olmo2 and mixtral: 1e-5
 	InitializerRange float64 // standard deviation of the initial weights; zero: 0.02
@@ -223,8 +228,10 @@ func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 		NoWeights: []string{"rotary_emb.inv_freq"},
 		Limits: inputs.Limits{VocabSize: c.VocabSize, MaxLength: c.MaxPositions,
 			PadTokenID: transformer.Filler(c.padding(), c.EOSTokenIDs, c.VocabSize)},
-		InFiles:  f.moe.inFiles(),
-		Document: c.document, Logits: transformer.Logits{Softcap: max(0, c.FinalLogitSoftcapping), Divisor: c.LogitsScaling},
+		Bidirectional: c.Bidirectional,
+		InFiles:       f.moe.inFiles(),
+		Document:      c.document,
+		Logits:        transformer.Logits{Softcap: max(0, c.FinalLogitSoftcapping), Divisor: c.LogitsScaling},
 		Build: func(builder transformer.Builder, _ bool) transformer.Backbone {
 			m := newModel(c, builder, activation)
 			backbone := transformer.Backbone{Module: m, InputEmbeddings: m.EmbedTokens, Rereads: m.Rereads(),

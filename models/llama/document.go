@@ -103,6 +103,9 @@ func decode(d pretrained.Document) (c Config, err error) {
 	if err := c.decodeWindows(d, f); err != nil {
 		return c, err
 	}
+	if err := c.decodeDirections(d, f); err != nil {
+		return c, err
+	}
 	if err := f.moe.decode(d); err != nil {
 		return c, err
 	}
@@ -115,8 +118,7 @@ func decode(d pretrained.Document) (c Config, err error) {
 	if err := c.decodeRest(d, f); err != nil {
 		return c, err
 	}
-	for key, wanted := range map[string]string{"is_encoder_decoder": "false", "quantization_config": "null",
-		"use_bidirectional_attention": "false"} {
+	for key, wanted := range map[string]string{"is_encoder_decoder": "false", "quantization_config": "null"} {
 		if err := d.Demand(key, wanted); err != nil {
 			return c, err
 		}
@@ -175,6 +177,7 @@ func (c Config) document(architecture string) (pretrained.Document, error) {
 	if err := d.EncodeModel(c.Type, architecture, fields); err != nil {
 		return nil, fmt.Errorf("llama: %w", err)
 	}
+	c.encodeDirections(d, f)
 	if c.Rope.Type == longRope {
 		d["original_max_position_embeddings"] = fmt.Append(nil, c.Rope.OriginalMaxPositions)
 	}

@@ -37,6 +37,8 @@ type family struct {
 	windowSwitch bool     // the sliding window is used only if use_sliding_window is true
 	noWindow     string   // what config.json says without a window; empty: null
 	twoRopes     bool     // layers with a sliding window have their own rotary embedding, LocalRope
+	// config.json has use_bidirectional_attention, which halves the window, instead of is_causal.
+	halvesWindow bool
 }
 
 // qwenExperts are settings of Qwen's mixtures of experts.
@@ -91,7 +93,7 @@ var families = map[string]family{
 		settings: []string{"attention_bias", "head_dim", "sliding_window", "layer_types",
 			"query_pre_attn_scalar", "final_logit_softcapping"},
 		actKey: "hidden_activation", onePlusNorms: true, tied: true, sandwich: true, headNorms: true, twoRopes: true,
-		windows: butEach(6, "sliding_window_pattern"),
+		windows: butEach(6, "sliding_window_pattern"), halvesWindow: true,
 		defaults: Config{VocabSize: 262208, HiddenSize: 2304, IntermediateSize: 9216, NumLayers: 26, NumHeads: 8,
 			NumKeyValueHeads: 4, HeadDim: 256, MaxPositions: 131072, HiddenAct: "gelu_pytorch_tanh", EOSTokenIDs: []int64{1},
 			PadTokenID: new(int64(0)), SlidingWindow: 4096, QueryPreAttnScalar: 256, Rope: Rope{Theta: 1e6}},

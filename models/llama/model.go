@@ -119,7 +119,7 @@ func (m *Model) run(x, mask torch.Tensor, router func(logits torch.Tensor)) torc
 func (m *Model) ForwardPacked(p *inputs.Packed) torch.Tensor {
 	x := m.Embed(p.IDs.Unsqueeze(0))
 	masks := m.masks(x, []int64{p.MaxLength()}, p.Positions, func(window int64) transformer.Mask {
-		return transformer.Mask{Packed: p, Causal: true, Window: window}
+		return transformer.Mask{Packed: p, Causal: !m.config.Bidirectional, Window: window}
 	})
 	return m.Norm.Forward(m.ForwardEach(x, masks)).SqueezeDim(0)
 }
@@ -140,6 +140,10 @@ func (m *Model) Embed(ids torch.Tensor) torch.Tensor {
 // windowMask returns the function that [Model.masks] takes, for texts with an attention mask.
 func (m *Model) windowMask(mask, x torch.Tensor) func(window int64) transformer.Mask {
 	return func(window int64) transformer.Mask {
+		if c := m.config; c.Bidirectional {
+			// transformers makes the masks of gemma3_text even where they are true everywhere
+			return transformer.BidirectionalWindowMask(mask, x, window, !families[c.Type].halvesWindow, c.Attention)
+		}
 		return transformer.WindowMask(mask, x, window, m.config.Attention)
 	}
 }
@@ -160,7 +164,7 @@ func (m *Model) masks(x torch.Tensor, lengths []int64, positions torch.Tensor,
 		}
 		window := int64(0)
 		if kind == SlidingAttention {
-			window = m.config.SlidingWindow
+			window = m.config.window()
 		}
 		one := maskOf(window)
 		one.WideSoftmax = true

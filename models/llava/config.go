@@ -168,6 +168,9 @@ func (c Config) resolved() (_ Config, err error) {
 	if c.Text.Type = cmp.Or(c.Text.Type, "llama"); !slices.Contains(decoders, c.Text.Type) {
 		return c, fmt.Errorf("text_config: model_type is %q; want one of %q", c.Text.Type, decoders)
 	}
+	if c.Text.Bidirectional {
+		return c, errors.New("text_config: is_causal is false; a decoder whose tokens attend to later ones writes no texts")
+	}
 	if c.Attention, err = c.Attention.Resolved(); err != nil {
 		return c, err
 	}

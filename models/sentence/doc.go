@@ -6,10 +6,10 @@
 //	found, err := m.Encode(ctx, []string{"The weather is lovely today.", "It's so sunny!"}, sentence.EncodeOptions{})
 //	scores, err := m.Similarity(found, found)
 //
-// A [Transformer] is an encoder, a [Pooling] that makes one vector from the hidden states of a
-// text, and then [Dense] layers and [Normalize]. It is trained as SentenceTransformerTrainer does
-// it: a [Sample] is some texts, such as a question and its answer, and a [Loss] says how far apart
-// their embeddings should be.
+// A [Transformer] is an encoder, or a decoder such as Qwen3-Embedding, a [Pooling] that makes one
+// vector from the hidden states of a text, and then [Dense] layers and [Normalize]. It is trained
+// as SentenceTransformerTrainer does it: a [Sample] is some texts, such as a question and its
+// answer, and a [Loss] says how far apart their embeddings should be.
 //
 //	task, err := sentence.NewTask(m, sentence.TaskOptions{Loss: sentence.MultipleNegativesRankingLoss{}})
 //	step, err := engine.New(task, engine.Options{Optimizer: optim.AdamW{LR: 2e-5}})

@@ -16,8 +16,10 @@ import (
 )
 
 // Load reads a model from a folder or, by name, from the Hub. A folder without modules.json is an
-// encoder's, and its hidden states are averaged. The options are the encoder's. It is an error if a
-// file that the model needs is missing, or if a module or setting is not supported.
+// encoder's, and its hidden states are averaged; of a language model (Qwen3ForCausalLM), the last
+// token is taken. The options are the encoder's. It is an error if a file that the model needs is
+// missing, if a module or setting is not supported, or if the tokenizer of a decoder has no
+// pad_token, without which sentence-transformers encodes nothing.
 func Load(ctx context.Context, model string, o auto.Options) (*Transformer, error) {
 	dir, err := auto.Find(ctx, model, o.Revision, append(sbert.Files(), "[0-9]*_*/*")...)
 	if err != nil && !strings.ContainsAny(model, `/\`) {
@@ -37,9 +39,9 @@ func Load(ctx context.Context, model string, o auto.Options) (*Transformer, erro
 	if first := modules[0].Path; first != "" {
 		model = filepath.Join(dir, first)
 	}
-	encoder, err := auto.Encoder(ctx, model, o)
+	encoder, err := loadEncoder(ctx, model, o)
 	if err != nil {
-		return nil, fmt.Errorf("sentence: %w", err)
+		return nil, err
 	}
 	p, rest, err := loadModules(dir, modules, encoder)
 	if err != nil {
@@ -55,13 +57,35 @@ func Load(ctx context.Context, model string, o auto.Options) (*Transformer, erro
 	return m, m.readSettings(dir)
 }
 
-// loadPlain loads a folder that contains only an encoder.
-func loadPlain(ctx context.Context, dir, model string, o auto.Options) (*Transformer, error) {
+// loadEncoder loads what maps texts to hidden states.
+func loadEncoder(ctx context.Context, model string, o auto.Options) (*auto.EncoderModel, error) {
 	encoder, err := auto.Encoder(ctx, model, o)
 	if err != nil {
 		return nil, fmt.Errorf("sentence: %w", err)
 	}
-	m, err := New(encoder, Pooling{})
+	if encoder.IsDecoder() && encoder.Tokenizer != nil && encoder.PadToken() == "" {
+		return nil, fmt.Errorf("sentence: the tokenizer of %s has no pad_token, without which sentence-transformers encodes "+
+			"no texts; name one of its tokens in tokenizer_config.json, often that of eos_token", model)
+	}
+	return encoder, nil
+}
+
+// loadPlain loads a folder that contains only an encoder.
+func loadPlain(ctx context.Context, dir, model string, o auto.Options) (*Transformer, error) {
+	encoder, err := loadEncoder(ctx, model, o)
+	if err != nil {
+		return nil, err
+	}
+	if encoder.ChatTemplate != nil {
+		return nil, fmt.Errorf("sentence: %s has no %s, and its tokenizer has a chat template; sentence-transformers writes "+
+			"each text into that template, which is not supported here: put a pooling after the encoder of auto.Encoder with "+
+			"sentence.New, for texts as they are", dir, sbert.ModulesName)
+	}
+	p := Pooling{}
+	if encoder.FromLanguageModel() {
+		p.Modes = []PoolingMode{LastToken}
+	}
+	m, err := New(encoder, p)
 	if err != nil {
 		return nil, err
 	}

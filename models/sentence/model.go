@@ -151,10 +151,10 @@ func (m *Transformer) promptLength(prompt string) (int, error) {
 		return 0, nil
 	}
 	t, err := m.tokens(prompt)
-	if err != nil {
+	n := len(t.InputIDs)
+	if err != nil || n == 0 {
 		return 0, err
 	}
-	n := len(t.InputIDs)
 	for _, a := range m.Tokenizer.Config().AddedTokens {
 		if a.Special && a.ID == t.InputIDs[n-1] {
 			return n - 1, nil

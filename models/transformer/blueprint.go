@@ -64,6 +64,7 @@ type Blueprint struct {
 	EOSTokenIDs       []int64                  // of a decoder or a Dual: they end a text
 	PadTokenID        *int64                   // of a decoder: pad_token_id, which may be no id; nil: none
 	AbsolutePositions bool                     // of a decoder: padding in front of a text moves it to other positions
+	Bidirectional     bool                     // of a decoder: tokens attend to later ones too, so that it cannot write
 	Untied            bool                     // the output layer of a language model has its own weight
 	Untrained         []string                 // names of parameters that are not trained
 	Drawn             []string                 // names of parameters that older files lack, and that are drawn

@@ -11,8 +11,10 @@ type Mask struct {
 	Padding torch.Tensor   // for hidden states [B, L, hidden]: the result of [PaddingMask] or [CausalMask]
 	Packed  *inputs.Packed // for hidden states [T, hidden], or [1, T, hidden] in a decoder: where the texts are
 	Causal  bool           // no token attends to later ones; Padding, if defined, already says so
-	Window  int64          // how many tokens each attends to, including itself; 0: all; Padding already says so
-	Rotary  Rotary         // positions, for models that rotate queries and keys by them
+	// Window is how many tokens each attends to, including itself, in front of it and, unless Causal is
+	// set, also behind it; 0: all. Padding, if defined, already says so.
+	Window int64
+	Rotary Rotary // positions, for models that rotate queries and keys by them
 
 	// Router, if not nil, is given the logits of each router of a mixture of experts, [tokens,
 	// experts].
@@ -84,6 +86,33 @@ func WindowMask(mask, x torch.Tensor, window int64, a Attention) Mask {
 		}
 		if padding.Defined() {
 			keep = padding.LogicalAnd(keep)
+		}
+		return a.Mask(keep, x.DType())
+	})}
+}
+
+// BidirectionalWindowMask is like [WindowMask], but tokens also attend to later ones: to fewer than
+// the given number of tokens in front of them and behind them; 0: to all. skips says that there is
+// no mask if it would be true everywhere, which gives the same numbers in fewer steps.
+func BidirectionalWindowMask(mask, x torch.Tensor, window int64, skips bool, a Attention) Mask {
+	// As transformers' condition in create_bidirectional_sliding_window_mask, although the mask makes
+	// no difference yet in texts this short.
+	slides := window > 0 && x.Size(1) >= window-1
+	padding := PaddingMask(mask, x.DType(), SDPA) // [B, 1, L, L], bool
+	if !padding.Defined() && !slides && skips {
+		return Mask{Window: window}
+	}
+	return Mask{Window: window, Padding: torch.Return(func() torch.Tensor {
+		n := torch.TensorOptions{Device: x.Device()}.Arange(0, x.Size(1), 1)
+		keep := padding
+		if slides || !padding.Defined() {
+			apart := n.Unsqueeze(1).Sub(n).Abs()
+			if keep = apart.GeScalar(0); slides {
+				keep = apart.LtScalar(window)
+			}
+			if padding.Defined() {
+				keep = padding.LogicalAnd(keep)
+			}
 		}
 		return a.Mask(keep, x.DType())
 	})}

@@ -45,7 +45,7 @@ func (a Attention) attendPackedHeads(q, k, v torch.Tensor, mask Mask, o AttendOp
 			return repeatHeads(x, group).SqueezeDim(0).Transpose(0, 1)
 		}
 		scale := cmp.Or(o.Scale, math.Pow(float64(size), -0.5))
-		return kernel(tokens(q, 1), tokens(k, group), tokens(v, group), p, true, o.Dropout, scale).
+		return kernel(tokens(q, 1), tokens(k, group), tokens(v, group), p, mask.Causal, o.Dropout, scale).
 			Reshape(1, total, heads*size)
 	}
 	tokens := make([]int64, len(p.Groups))
@@ -61,8 +61,10 @@ func (a Attention) attendPackedHeads(q, k, v torch.Tensor, mask Mask, o AttendOp
 		}
 		one := mask
 		one.Packed = nil
-		if slides || a == Eager {
-			one.Padding = WindowMask(torch.Tensor{}, texts(qs[i]).Select(1, 0), mask.Window, a).Padding
+		if x := texts(qs[i]).Select(1, 0); !mask.Causal {
+			one.Padding = BidirectionalWindowMask(torch.Tensor{}, x, mask.Window, true, a).Padding
+		} else if slides || a == Eager {
+			one.Padding = WindowMask(torch.Tensor{}, x, mask.Window, a).Padding
 		}
 		part := a.attend(texts(qs[i]), texts(ks[i]), texts(vs[i]), one, o, []int64{g.Texts, heads, g.Length, size}, group)
 		parts[i] = part.View(1, tokens[i], heads*size)
