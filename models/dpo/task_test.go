@@ -294,6 +294,9 @@ func TestSeveralProcesses(t *testing.T) {
 			err = m.AddLoRA(lora.Config{R: 2})
 		}
 		drawing.Unlock()
+		if err == nil && g != nil { // a trainer seeds the generator that the ranks draw from
+			err = g.Barrier(t.Context())
+		}
 		if err != nil {
 			return nil, nil, err
 		}

@@ -267,6 +267,11 @@ func TestSeveralProcesses(t *testing.T) {
 		drawing.Lock()
 		m := tiny(t)
 		drawing.Unlock()
+		if g != nil { // a trainer seeds the generator that the ranks draw from
+			if err := g.Barrier(t.Context()); err != nil {
+				return nil, nil, err
+			}
+		}
 		task, err := m.RewardTask(reward.TaskOptions{CenterRewardsCoefficient: 0.1})
 		if err != nil {
 			return nil, nil, err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -159,12 +158,11 @@ func TestTwoProcessesTrainAndJudgeOneModel(t *testing.T) {
 	config := segformer.Config{HiddenSizes: []int64{4}, Depths: []int64{1}, NumHeads: []int64{1}, SRRatios: []int64{1},
 		PatchSizes: []int64{3}, Strides: []int64{4}, MLPRatios: []int64{1}, DecoderHiddenSize: 4,
 		Head: classify.Head{NumLabels: 4}}
-	var drawing sync.Mutex
-	model := func(rank int) (*auto.SemanticSegmenter, error) {
-		drawing.Lock()
-		defer drawing.Unlock()
-		torch.ManualSeed(uint64(rank)) // other weights, which the main process replaces
-		return auto.NewSemanticSegmentation(config, nil)
+	model := func(seed uint64) *auto.SemanticSegmenter {
+		torch.ManualSeed(seed)
+		m, err := auto.NewSemanticSegmentation(config, nil)
+		require.NoError(t, err)
+		return m
 	}
 	run := func(g *dist.Group, rules semantics.Rules, m *auto.SemanticSegmenter, updates int) (trainer.Metrics, error) {
 		step, err := engine.New(m.Task(), engine.Options{Optimizer: optim.AdamW{LR: 1e-3}})
@@ -185,17 +183,14 @@ func TestTwoProcessesTrainAndJudgeOneModel(t *testing.T) {
 		return fit.Evaluate(t.Context(), set)
 	}
 	for _, rules := range []semantics.Rules{semantics.Default, semantics.HuggingFace} {
-		m, err := model(0)
+		want, err := run(nil, rules, model(0), 0)
 		require.NoError(t, err)
-		want, err := run(nil, rules, m, 0)
-		require.NoError(t, err)
+		// drawn before the ranks start, which seed the generator that they share
+		judged := [2]*auto.SemanticSegmenter{model(0), model(0)}
+		trained := [2]*auto.SemanticSegmenter{model(0), model(1)} // the second gets the weights of the first
 		var weights [2]map[string]string
 		for rank, err := range ranktest.Together(t, 2, nil, func(_ context.Context, g *dist.Group) error {
-			m, err := model(0)
-			if err != nil {
-				return err
-			}
-			got, err := run(g, rules, m, 0)
+			got, err := run(g, rules, judged[g.Rank()], 0)
 			if err != nil {
 				return err
 			}
@@ -207,9 +202,7 @@ func TestTwoProcessesTrainAndJudgeOneModel(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if m, err = model(g.Rank()); err != nil {
-				return err
-			}
+			m := trained[g.Rank()]
 			_, err = run(g, rules, m, 3)
 			weights[g.Rank()] = modeltest.Trained(m)
 			return err

@@ -40,6 +40,10 @@ func (l *logged) take(task any, numbers torch.Tensor) {
 	if !numbers.Defined() {
 		return
 	}
+	if len(l.names) == 0 {
+		panic(torch.Errorf("Loss", torch.ErrValue, "%T returned Loss.Logged of shape %v, but has no names for its numbers: "+
+			"want a method TrainingLogs (TrainingLogger) that returns them", task, numbers.Shape()))
+	}
 	if numbers.Dim() != 1 || numbers.Size(0) != int64(len(l.names)) {
 		panic(torch.Errorf("Loss", torch.ErrValue, "%T returned Loss.Logged of shape %v; want one number for each of its "+
 			"%d TrainingLogs %q", task, numbers.Shape(), len(l.names), l.names))

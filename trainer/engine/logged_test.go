@@ -21,10 +21,11 @@ import (
 // numbered is a task that logs the mean of its samples, which are numbers, and the square of the
 // mean.
 type numbered struct {
-	layer  *nn.Linear
-	memory int // number of samples that fit into memory; 0: all
-	wrong  bool
-	no     float32 // a batch that begins with it has no square
+	layer    *nn.Linear
+	memory   int // number of samples that fit into memory; 0: all
+	wrong    bool
+	nameless bool
+	no       float32 // a batch that begins with it has no square
 }
 
 func newNumbered() *numbered {
@@ -36,7 +37,12 @@ func (n *numbered) Model() any { return n.layer }
 func (n *numbered) Collate(samples []float32) ([]float32, error) {
 	return append([]float32(nil), samples...), nil
 }
-func (n *numbered) TrainingLogs() []string { return []string{"mean", "square"} }
+func (n *numbered) TrainingLogs() []string {
+	if n.nameless {
+		return nil
+	}
+	return []string{"mean", "square"}
+}
 func (n *numbered) Loss(p engine.ForwardPass, b []float32) engine.Loss {
 	if n.memory > 0 && len(b) > n.memory {
 		panic(torch.Errorf("Loss", torch.ErrOutOfMemory, "no memory"))
@@ -153,4 +159,9 @@ func TestNumbersOfTheTrainingAreLogged(t *testing.T) {
 	wrong.wrong = true
 	_, err = rows(wrong, options())
 	require.ErrorContains(t, err, `Loss.Logged of shape []; want one number for each of its 2 TrainingLogs ["mean" "square"]`)
+
+	nameless := newNumbered()
+	nameless.nameless = true
+	_, err = rows(nameless, options())
+	require.ErrorContains(t, err, "has no names for its numbers: want a method TrainingLogs")
 }

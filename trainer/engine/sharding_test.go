@@ -130,6 +130,11 @@ type towerRun struct {
 
 func (r *towerRun) do(ctx context.Context, g *dist.Group) error {
 	m := newTower()
+	if g != nil { // a trainer seeds the generator that the ranks draw from
+		if err := g.Barrier(ctx); err != nil {
+			return err
+		}
+	}
 	m.drop.SetTraining(!r.calm)
 	step, err := engine.New(towerTask{r, m}, r.engine)
 	if err != nil {
