@@ -39,7 +39,7 @@ var TextExtensions = []string{".txt"}
 // File is a sample.
 type File struct {
 	Path  string
-	Class int // index in Set.Classes
+	Class int64 // index in Set.Classes
 }
 
 // Set is a data set of files.
@@ -76,7 +76,7 @@ func Open(dir string, extensions []string, classes ...string) (*Set, error) {
 			return nil, fmt.Errorf("folder: %s: the class %q is named twice", dir, class)
 		}
 		before := len(set.Files)
-		if err := set.add(filepath.Join(dir, class), i, extensions); err != nil {
+		if err := set.add(filepath.Join(dir, class), int64(i), extensions); err != nil {
 			return nil, fmt.Errorf("folder: the class %q: %w", class, err)
 		}
 		if len(set.Files) == before {
@@ -109,7 +109,7 @@ func folders(dir string) (names []string, err error) {
 
 // add adds the files of a class. Like Python, it sorts the folders by their whole paths, in which
 // "a-b" comes before "a/c".
-func (s *Set) add(dir string, class int, extensions []string) error {
+func (s *Set) add(dir string, class int64, extensions []string) error {
 	inner, err := below(dir, nil)
 	if err != nil {
 		return err

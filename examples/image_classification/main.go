@@ -142,7 +142,7 @@ func train(ctx context.Context, o options, out io.Writer) (accuracy float64, err
 		return 0, err
 	}
 	result, err := fit.Fit(ctx, augmented(model, trainFiles, o), data.Map(evalFiles,
-		func(f folder.File) (classify.ImageSample, error) { return model.EncodeFile(f.Path, int64(f.Class)) }))
+		func(f folder.File) (classify.ImageSample, error) { return model.EncodeFile(f.Path, f.Class) }))
 	if err != nil {
 		return 0, err
 	}
@@ -207,7 +207,7 @@ func augmented(m *auto.ImageClassifier, files data.Dataset[folder.File], o optio
 	}
 	return data.Augment(files, o.seed, func(r *rand.Rand, f folder.File) (classify.ImageSample, error) {
 		p, err := steps.Open(f.Path, r)
-		return classify.ImageSample{Pixels: p.Pixels, Shape: p.Shape, Label: int64(f.Class)}, err
+		return classify.ImageSample{Pixels: p.Pixels, Shape: p.Shape, Label: f.Class}, err
 	})
 }
 

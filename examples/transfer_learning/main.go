@@ -179,6 +179,6 @@ func pictures(dir string, transform transforms.Compose) (data.Dataset[pa.Sample]
 	}
 	return data.Augment(files, seed, func(r *rand.Rand, f folder.File) (pa.Sample, error) {
 		p, err := transform.Open(f.Path, r)
-		return pa.Sample{Inputs: p.Pixels, Shape: p.Shape, Class: int64(f.Class)}, err
+		return pa.Sample{Inputs: p.Pixels, Shape: p.Shape, Class: f.Class}, err
 	}), files.Classes, nil
 }
