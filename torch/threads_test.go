@@ -200,7 +200,7 @@ func TestRecurrentGradientsUnderAutocastDoNotDependOnOtherGoroutines(t *testing.
 			var differ atomic.Int64
 			for range 8 {
 				wg.Go(func() {
-					for range rounds(200) {
+					for range rounds(50) {
 						if !bytes.Equal(want, gradients()) {
 							differ.Add(1)
 						}
@@ -208,7 +208,7 @@ func TestRecurrentGradientsUnderAutocastDoNotDependOnOtherGoroutines(t *testing.
 				})
 			}
 			wg.Wait()
-			assert.Zero(t, differ.Load(), "of %d passes", 8*rounds(200))
+			assert.Zero(t, differ.Load(), "of %d passes", 8*rounds(50))
 		})
 	}
 }
