@@ -88,19 +88,25 @@ func (m *CausalLanguageModel) Chat(ctx context.Context, c chat.Conversation, g G
 // asked renders a conversation whose last message is to be answered or, if it is the assistant's,
 // continued.
 func (m *Model) asked(c chat.Conversation) (string, error) {
-	t, err := m.template()
-	if err != nil {
-		return "", err
-	}
 	o := chat.Options{AddGenerationPrompt: true}
 	if n := len(c.Messages); n > 0 && c.Messages[n-1].Role() == "assistant" {
 		o = chat.Options{ContinueFinalMessage: "content"}
 	}
-	prompt, err := t.Render(c, o)
+	return m.RenderChat(c, o)
+}
+
+// RenderChat writes a conversation with ChatTemplate: apply_chat_template. A template without
+// special tokens gets those of the tokenizer's folder.
+func (m *Model) RenderChat(c chat.Conversation, o chat.Options) (string, error) {
+	t, err := m.template()
+	if err != nil {
+		return "", err
+	}
+	s, err := t.Render(c, o)
 	if err != nil {
 		return "", fmt.Errorf("auto: %w", err)
 	}
-	return prompt, nil
+	return s, nil
 }
 
 // template returns ChatTemplate. If it has no special tokens, it gets those of the folder.

@@ -30,8 +30,9 @@ func crossLabels(d pretrained.Document, o Options) (int64, error) {
 		return 0, err
 	}
 	if len(architectures) > 0 && strings.HasSuffix(architectures[0], causalLM.class) {
-		return 0, fmt.Errorf("architectures has %s, a language model; cross encoders that read a score from the logits of "+
-			"words (LogitScore) are not supported: want an encoder, or a model that classifies texts", architectures[0])
+		return 0, fmt.Errorf("architectures has %s, a language model, whose score comes from the logits of words: load it "+
+			"with crossencoder.Load, or with auto.CausalLM for crossencoder.NewWithLogitScore; want an encoder, or a model "+
+			"that classifies texts", architectures[0])
 	}
 	classifies := slices.ContainsFunc(architectures, func(name string) bool {
 		return strings.HasSuffix(name, sequenceClassification.class)

@@ -42,7 +42,8 @@
 // and feature extractor.
 //
 // [Encoder] is AutoModel, an encoder or decoder without a head; package sentence uses it to make
-// embeddings of texts. [CrossEncoder] loads the classifiers of package crossencoder, which scores pairs of texts.
+// embeddings of texts. [CrossEncoder] loads the classifiers of package crossencoder, which scores
+// pairs of texts; it takes a [CausalLanguageModel], too.
 //
 // The tasks are those of packages classify, tokenclass, segment, question, maskedlm, causallm,
 // seq2seq, ctc, dpo, reward and contrastive. Their NewTask takes a model of this package and has

@@ -32,19 +32,12 @@ func Encoder(ctx context.Context, model string, o Options) (*EncoderModel, error
 // HiddenSize is the size of the hidden states: hidden_size.
 func (m *EncoderModel) HiddenSize() int64 { return m.blueprint.HiddenSize }
 
-// IsDecoder reports whether the model is a decoder, such as Qwen3.
-func (m *EncoderModel) IsDecoder() bool { return m.blueprint.LanguageModel != "" }
-
 // FromLanguageModel reports whether the files are those of a language model, by the architectures of
 // config.json (Qwen3ForCausalLM), in which tokens attend only to earlier ones: only the last token of
 // a text has seen all of it.
 func (m *EncoderModel) FromLanguageModel() bool {
 	return len(m.architectures) > 0 && strings.HasSuffix(m.architectures[0], causalLM.class) && !m.blueprint.Bidirectional
 }
-
-// PadToken is the token that the files of the tokenizer name for padding, or the empty string if
-// they name none or there are none: pad_token.
-func (m *EncoderModel) PadToken() string { return m.tokenizerConfig.special["pad_token"] }
 
 // Encode is [Model.EncodeText].
 func (m *EncoderModel) Encode(in text.Input, maxLength int) (inputs.Text, error) {

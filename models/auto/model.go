@@ -173,6 +173,13 @@ func (m *Model) TiedWeights() (names []string) {
 	return names
 }
 
+// IsDecoder reports whether the model is a decoder alone, such as Qwen3.
+func (m *Model) IsDecoder() bool { return m.blueprint.LanguageModel != "" && !m.blueprint.Pair }
+
+// PadToken is the token that the files of the tokenizer name for padding, or the empty string if
+// they name none or there are none: pad_token.
+func (m *Model) PadToken() string { return m.tokenizerConfig.special["pad_token"] }
+
 // InFiles returns what files have in the place of the model's tensors, which differ in mixtures of
 // experts: nn.FileForm.
 func (m *Model) InFiles(state []torch.Named) []torch.Named {

@@ -66,6 +66,16 @@ func (m *Model) EncodeText(in text.Input, maxLength int) (inputs.Text, error) {
 	return m.Limits().Of(e), nil
 }
 
+// EncodeRendered tokenizes what [Model.RenderChat] returns, to which the tokenizer adds no special
+// tokens, and cuts it as EncodeText does. It also returns to how many tokens it cuts.
+func (m *Model) EncodeRendered(rendered string, maxLength int) (t inputs.Text, most int, err error) {
+	e, err := m.encodeWithin(text.Single(rendered), maxLength, &text.EncodeOptions{NoSpecialTokens: true})
+	if err != nil {
+		return t, 0, err
+	}
+	return m.Limits().Of(e), m.truncation(m.Tokenizer, maxLength).MaxLength, nil
+}
+
 // encode tokenizes an input and truncates it to the model's maximum length, or to that of the
 // tokenizer if it is less.
 func (m *Model) encode(in text.Input) (*text.Encoding, error) { return m.encodeWith(in, nil) }
@@ -85,15 +95,7 @@ func (m *Model) encodeWithin(in text.Input, maxLength int, o *text.EncodeOptions
 // encodeBy is encodeWithin with another tokenizer.
 func (m *Model) encodeBy(t *text.Tokenizer, in text.Input, maxLength int, o *text.EncodeOptions) (*text.Encoding,
 	error) {
-	limit := text.Truncation{MaxLength: int(m.Limits().MaxLength), Direction: m.tokenizerConfig.truncationSide}
-	if maxLength > 0 {
-		limit.MaxLength = min(limit.MaxLength, maxLength)
-	}
-	if own := t.Config().Truncation; own != nil {
-		own := *own
-		own.MaxLength = min(own.MaxLength, limit.MaxLength)
-		limit = own
-	}
+	limit := m.truncation(t, maxLength)
 	t, err := t.WithTruncation(&limit)
 	if err != nil {
 		return nil, fmt.Errorf("auto: %w", err)
@@ -103,6 +105,21 @@ func (m *Model) encodeBy(t *text.Tokenizer, in text.Input, maxLength int, o *tex
 		return nil, fmt.Errorf("auto: %w", err)
 	}
 	return e, nil
+}
+
+// truncation says how a tokenizer cuts texts for the model: to maxLength tokens if it is not zero,
+// to what the model takes, and to what the tokenizer itself cuts to.
+func (m *Model) truncation(t *text.Tokenizer, maxLength int) text.Truncation {
+	limit := text.Truncation{MaxLength: int(m.Limits().MaxLength), Direction: m.tokenizerConfig.truncationSide}
+	if maxLength > 0 {
+		limit.MaxLength = min(limit.MaxLength, maxLength)
+	}
+	if own := t.Config().Truncation; own != nil {
+		own := *own
+		own.MaxLength = min(own.MaxLength, limit.MaxLength)
+		limit = own
+	}
+	return limit
 }
 
 // must is for tasks with default options, which all models accept.

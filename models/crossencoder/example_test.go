@@ -7,13 +7,17 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/models/auto"
 	"github.com/gotrainer/gotrainer/models/crossencoder"
+	"github.com/gotrainer/gotrainer/models/llama"
+	"github.com/gotrainer/gotrainer/models/lora"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/text"
+	"github.com/gotrainer/gotrainer/text/chat"
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer"
 	"github.com/gotrainer/gotrainer/trainer/engine"
@@ -87,4 +91,70 @@ func Example() {
 	// Output:
 	// send them back within a month
 	// true false
+}
+
+// Qwen3-Reranker is loaded and an adapter of it trained, in bf16. Prompts are its instructions.
+func ExampleLoad() {
+	ctx := context.Background()
+	m, err := crossencoder.Load(ctx, "Qwen/Qwen3-Reranker-0.6B", auto.Options{DType: torch.BFloat16})
+	check(err)
+	check(m.AddLoRA(lora.Config{R: 16, Alpha: 32, TargetModules: []string{lora.AllLinear}}))
+	m.SetGradientCheckpointing(true)
+	m.MaxLength = 1024
+
+	const instruction = "Given a question of a customer, find the answer of our shop"
+	task, err := crossencoder.NewTask(m, crossencoder.TaskOptions{
+		Loss: crossencoder.MultipleNegativesRankingLoss{ActivationFn: crossencoder.Identity, Scale: 1}, Prompt: instruction})
+	check(err)
+	step, err := engine.New(task, engine.Options{Optimizer: optim.AdamW{LR: 1e-4}})
+	check(err)
+	t, err := trainer.New(step, trainer.Options{OutputDir: "runs/reranker", Epochs: 1, BatchSize: 8})
+	check(err)
+	train := data.Slice[crossencoder.Sample]{{Query: "can i pay by card", Documents: []string{"we take visa and cash"}}}
+	_, err = t.Fit(ctx, train, nil)
+	check(err)
+
+	m.Prompts, m.DefaultPromptName = map[string]string{"shop": instruction}, "shop"
+	check(m.MergeLoRA())
+	check(m.Save("runs/reranker/model")) // for sentence-transformers, too
+	ranking, err := m.Rank(ctx, "do you ship abroad", []string{"we ship to all countries", "we take visa and cash"},
+		crossencoder.RankOptions{})
+	check(err)
+	fmt.Println(ranking[0].Text)
+}
+
+// A small Llama of random weights learns to answer in words which document belongs to a query. Its
+// chat template asks for the answer.
+func ExampleNewWithLogitScore() {
+	ctx := context.Background()
+	tok, err := text.TrainByteLevel(slices.Values([]string{"yes", "no"}), text.TrainOptions{VocabSize: 270})
+	check(err)
+	torch.ManualSeed(1)
+	lm, err := auto.NewCausalLM(llama.Config{VocabSize: int64(tok.VocabSize()), HiddenSize: 32, IntermediateSize: 64,
+		NumLayers: 1, NumHeads: 4, MaxPositions: 64}, tok)
+	check(err)
+	lm.ChatTemplate, err = chat.Parse(`Does {{ messages[1].content }} suit {{ messages[0].content }}? `)
+	check(err)
+	words, err := crossencoder.LogitScoreOf(lm, "yes", "no")
+	check(err)
+	m, err := crossencoder.NewWithLogitScore(lm, words)
+	check(err)
+
+	documents := []string{"paw", "fin", "wing"}
+	train := data.Slice[crossencoder.Sample]{{Query: "cat", Documents: documents, Labels: []float32{1, 0, 0}},
+		{Query: "fish", Documents: documents, Labels: []float32{0, 1, 0}},
+		{Query: "owl", Documents: documents, Labels: []float32{0, 0, 1}}}
+	task, err := crossencoder.NewTask(m, crossencoder.TaskOptions{Loss: crossencoder.ListNetLoss{}})
+	check(err)
+	step, err := engine.New(task, engine.Options{Optimizer: optim.AdamW{LR: 5e-3}})
+	check(err)
+	t, err := trainer.New(step, trainer.Options{Epochs: 60, BatchSize: 3, Save: trainer.Never, Progress: io.Discard})
+	check(err)
+	_, err = t.Fit(ctx, train, nil)
+	check(err)
+	ranking, err := m.Rank(ctx, "fish", documents, crossencoder.RankOptions{TopK: 1})
+	check(err)
+	fmt.Println(ranking[0].Text)
+	// Output:
+	// fin
 }

@@ -24,9 +24,11 @@ const (
 	oldActivations = "sbert_ce_default_activation_function"
 )
 
-// Load reads a model from a folder or, by name, from the Hub. The options are the classifier's.
+// Load reads a model from a folder or, by name, from the Hub. The options are the model's.
 //
 //   - The folder of a classifier has as many labels as its config.json says.
+//   - A language model scores as the module LogitScore of its folder says. Without modules.json its
+//     score is the logit of "yes" minus that of "no", which must be tokens.
 //   - Any other encoder gets a new head, with one label or those of Options.ID2Label.
 //
 // It is an error if a file that the model needs is missing, or if a module or setting is not
@@ -52,26 +54,29 @@ func load(ctx context.Context, model string, o auto.Options) (*CrossEncoder, err
 	if err != nil {
 		return nil, err
 	}
-	root := dir // of the classifier
-	if settings != nil {
-		folder, err := readModules(dir)
-		if err != nil {
-			return nil, err
-		}
-		if folder != "" {
+	root := dir // of the classifier or language model
+	var score *LogitScore
+	judging := false // it is a language model
+	if settings == nil {
+		judging, err = isLanguageModel(dir)
+	} else {
+		var folder string
+		folder, score, err = readModules(dir)
+		if judging = score != nil; folder != "" {
 			root = filepath.Join(dir, folder)
 			model = root
 		}
 	}
-	classifier, err := auto.CrossEncoder(ctx, model, o)
 	if err != nil {
 		return nil, err
 	}
-	m, err := New(classifier)
-	if err != nil {
-		return nil, err
+	var m *CrossEncoder
+	if judging {
+		m, err = loadLanguageModel(ctx, model, score, o)
+	} else {
+		m, err = loadClassifier(ctx, model, root, o)
 	}
-	if err := m.padsRight(root); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	if settings == nil {
@@ -83,6 +88,18 @@ func load(ctx context.Context, model string, o auto.Options) (*CrossEncoder, err
 		return nil, err
 	}
 	return m, nil
+}
+
+func loadClassifier(ctx context.Context, model, dir string, o auto.Options) (*CrossEncoder, error) {
+	classifier, err := auto.CrossEncoder(ctx, model, o)
+	if err != nil {
+		return nil, err
+	}
+	m, err := New(classifier)
+	if err != nil {
+		return nil, err
+	}
+	return m, m.padsRight(dir)
 }
 
 // readSettings reads config_sentence_transformers.json of a folder with modules.json. It returns
@@ -109,21 +126,32 @@ func readSettings(dir string) (pretrained.Document, error) {
 	return d, nil
 }
 
-// readModules reads modules.json, which must list one classifier, and returns its folder.
-func readModules(dir string) (folder string, err error) {
+// readModules reads modules.json, which must list one classifier, or a language model and a
+// LogitScore, and returns the folder of the first and the settings of the second, if there is one.
+func readModules(dir string) (folder string, score *LogitScore, err error) {
 	modules, err := sbert.ReadModules(dir)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	if len(modules) != 1 || modules[0].Kind() != "Transformer" {
-		return "", fmt.Errorf("%s has the modules %q; want one Transformer of sentence_transformers, which classifies texts",
+	ofClassifier := len(modules) == 1 && modules[0].Kind() == "Transformer"
+	ofLanguageModel := len(modules) == 2 && modules[0].Kind() == "Transformer" && modules[1].Kind() == logitScoreKind
+	if !ofClassifier && !ofLanguageModel {
+		return "", nil, fmt.Errorf("%s has the modules %q; want one Transformer of sentence_transformers, which classifies "+
+			"texts, or a Transformer and a LogitScore, which reads scores from the logits of words",
 			filepath.Join(dir, sbert.ModulesName), sbert.TypesOf(modules))
 	}
-	return modules[0].Path, nil
+	if ofLanguageModel {
+		score, err = readLogitScore(filepath.Join(dir, modules[1].Path))
+	}
+	return modules[0].Path, score, err
 }
 
-// padsRight refuses tokenizers that pad on the left, on which what the model computes depends.
+// padsRight refuses tokenizers that pad on the left, on which what an encoder computes depends. A
+// decoder sees no padding.
 func (m *CrossEncoder) padsRight(dir string) error {
+	if m.IsDecoder() {
+		return nil
+	}
 	var c struct {
 		Side string `json:"padding_side"`
 	}
@@ -137,12 +165,8 @@ func (m *CrossEncoder) padsRight(dir string) error {
 	return nil
 }
 
-// plain takes the settings of a model from the folder of a classifier or encoder.
+// plain takes the settings of a model from the folder of a classifier, encoder or language model.
 func (m *CrossEncoder) plain(dir string) (err error) {
-	if m.ChatTemplate != nil {
-		return fmt.Errorf("%s has a chat template, with which sentence-transformers writes pairs; that is not supported",
-			dir)
-	}
 	if m.MaxLength, err = sbert.ReadMaxLength(dir, m.Limits().MaxLength); err != nil {
 		return err
 	}
@@ -151,13 +175,16 @@ func (m *CrossEncoder) plain(dir string) (err error) {
 
 // classifies is what sentence_bert_config.json says of a classifier of texts.
 var classifies = sbert.Expected{Task: `"sequence-classification"`,
-	Modality: `{"text":{"method":"forward","method_output_name":"logits"}}`, Output: `"scores"`}
+	Modality: `{"text":{"method":"forward","method_output_name":"logits"}}`, Messages: true, Output: `"scores"`}
 
 // configured takes the settings of a model from the files of a cross encoder.
 func (m *CrossEncoder) configured(dir, file string, d pretrained.Document) error {
-	s, err := sbert.ReadEncoderSettings(dir, m.Limits().MaxLength, classifies)
+	s, err := sbert.ReadEncoderSettings(dir, m.Limits().MaxLength, m.expected())
 	if err != nil {
 		return err
+	}
+	if m.Messages, err = m.messages(s.Messages); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Join(dir, sbert.EncoderSettingsName), err)
 	}
 	if m.MaxLength = s.MaxSeqLength; s.LowerCase {
 		m.lowerCase = true
@@ -180,6 +207,40 @@ func (m *CrossEncoder) configured(dir, file string, d pretrained.Document) error
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	return nil
+}
+
+// expected is what sentence_bert_config.json has to say of the model.
+func (m *CrossEncoder) expected() sbert.Expected {
+	if m.LogitScore != nil {
+		return judges
+	}
+	return classifies
+}
+
+// messages returns what files say of the chat template. Files without a modality_config come from
+// versions that joined the texts of a pair.
+func (m *CrossEncoder) messages(s *sbert.Messages) (*Messages, error) {
+	if s == nil {
+		return nil, nil
+	}
+	own := MessagesFor(m.ChatTemplate)
+	if own == nil {
+		return nil, errors.New("modality_config has message, but the tokenizer has no chat template to write messages with")
+	}
+	if s.Format != sbert.AutoFormat {
+		own.Structured = s.Format == sbert.StructuredFormat
+	}
+	own.AddGenerationPrompt, own.Variables = s.AddGenerationPrompt, s.Variables
+	return own, nil
+}
+
+// forFiles is what files say of the chat template.
+func (w *Messages) forFiles() *sbert.Messages {
+	if w == nil {
+		return nil
+	}
+	format := map[bool]string{false: sbert.FlatFormat, true: sbert.StructuredFormat}[w.Structured]
+	return &sbert.Messages{Format: format, AddGenerationPrompt: w.AddGenerationPrompt, Variables: w.Variables}
 }
 
 // readActivation reads the activation function from config.json, where older versions have it. An
@@ -220,8 +281,8 @@ func (m *CrossEncoder) decodeActivation(d pretrained.Document, key string) error
 	return nil
 }
 
-// Save writes a folder that [Load], sentence-transformers and transformers read: the classifier
-// with its tokenizer, modules.json and settings. No model card is written.
+// Save writes a folder that [Load], sentence-transformers and transformers read: the classifier or
+// language model with its tokenizer, modules.json and settings. No model card is written.
 func (m *CrossEncoder) Save(dir string) error {
 	if err := m.Model.Save(dir); err != nil {
 		return fmt.Errorf("crossencoder: %w", err)
@@ -244,15 +305,25 @@ func (m *CrossEncoder) saveSettings(dir string) error {
 	}
 	settings := map[string]any{"model_type": "CrossEncoder", activationKey: m.class()}
 	m.prompts().Encode(settings)
+	modules := []sbert.Module{{Name: "0", Type: sbert.ClassOf("Transformer")}}
+	if m.LogitScore != nil {
+		modules = append(modules, sbert.Module{Index: 1, Name: "1", Path: logitScoreFolder, Type: logitScoreClass})
+		if err == nil {
+			err = m.LogitScore.save(filepath.Join(dir, logitScoreFolder))
+		}
+	}
+	encoder, unclear := m.expected().Settings(m.Messages.forFiles())
+	if err == nil {
+		err = unclear
+	}
+	encoder["max_seq_length"], encoder["do_lower_case"] = cmp.Or(m.MaxLength, int(m.Limits().MaxLength)), m.lowerCase
 	for _, file := range []struct {
 		name  string
 		value any
 	}{
-		{sbert.EncoderSettingsName, map[string]any{"max_seq_length": cmp.Or(m.MaxLength, int(m.Limits().MaxLength)),
-			"do_lower_case": m.lowerCase, "transformer_task": "sequence-classification", "module_output_name": "scores",
-			"modality_config": map[string]any{"text": map[string]any{"method": "forward", "method_output_name": "logits"}}}},
+		{sbert.EncoderSettingsName, encoder},
 		{sbert.SettingsName, settings},
-		{sbert.ModulesName, []sbert.Module{{Name: "0", Type: sbert.ClassOf("Transformer")}}},
+		{sbert.ModulesName, modules},
 	} {
 		if err == nil {
 			err = pretrained.WriteJSON(dir, file.name, file.value)

@@ -199,8 +199,8 @@ func TestFoldersThatCannotBeServedAreRefused(t *testing.T) {
 			"activation_fn is torch.nn.modules.activation.Softmax; want Identity"},
 		{"tokenizer_config.json", `{"padding_side": "left"}`, "padding_side is left"},
 		{"modules.json", `[]`, "want one Transformer"},
-		{"modules.json", `[` + module + `, {"type": "sentence_transformers.cross_encoder.modules.logit_score.LogitScore"}]`,
-			"LogitScore"},
+		{"modules.json", `[` + module + `, {"type": "sentence_transformers.base.modules.dense.Dense"}]`, "dense.Dense"},
+		{"modules.json", `[` + module + `, ` + module + `, ` + module + `]`, "a Transformer and a LogitScore"},
 		{"modules.json", `[{"path": "../0", "type": "sentence_transformers.models.Transformer"}]`, "leads out of the folder"},
 		{"modules.json", `[{"path": "", "type": "pylate.models.Transformer"}]`, "pylate.models.Transformer"},
 	} {
@@ -218,9 +218,9 @@ func TestFoldersThatCannotBeServedAreRefused(t *testing.T) {
 	}
 	dir := copied(t)
 	require.NoError(t, os.Remove(filepath.Join(dir, "modules.json")))
-	rewrite(t, filepath.Join(dir, "tokenizer_config.json"), `{"chat_template": "{{ messages }}"}`)
-	_, err := crossencoder.Load(t.Context(), dir, auto.Options{Warnings: io.Discard})
-	require.ErrorContains(t, err, "has a chat template")
+	rewrite(t, filepath.Join(dir, "tokenizer_config.json"), `{"chat_template": "{{ bos_token }}"}`)
+	_, err := loaded(t, dir).Predict(t.Context(), [][2]string{{"w7", "w8"}}, crossencoder.PredictOptions{})
+	require.ErrorContains(t, err, "the chat template leaves out the query")
 	_, err = crossencoder.Load(t.Context(), "ms:MiniLM", auto.Options{})
 	require.ErrorContains(t, err, "that model is cross-encoder/ms:MiniLM")
 	_, err = crossencoder.New(nil)

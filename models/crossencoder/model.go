@@ -37,18 +37,28 @@ func (a Activation) of(x torch.Tensor, otherwise Activation) torch.Tensor {
 	return sbert.Activate(string(a), x)
 }
 
-// CrossEncoder scores pairs of texts: CrossEncoder. It also has what the classifier has, such as
-// AddLoRA, SetPaddingFree, SetGradientCheckpointing and Tokenizer.
+// CrossEncoder scores pairs of texts: CrossEncoder. It also has what the classifier or language
+// model has, such as AddLoRA, SetPaddingFree, SetGradientCheckpointing and Tokenizer.
 type CrossEncoder struct {
 	*auto.Model
+
+	// LogitScore is how a language model scores; nil: the model is a classifier.
+	// [NewWithLogitScore] and [Load] set it.
+	LogitScore *LogitScore
+	// Messages is how ChatTemplate writes pairs; nil: the tokenizer joins the two texts. [New],
+	// [NewWithLogitScore] and [Load] set it to [MessagesFor] of the model's template, which is nil if
+	// there is none, and Load to what the files say.
+	Messages *Messages
 
 	// ActivationFn is applied to the logits by Predict and Rank: activation_fn. [New] sets it to
 	// Sigmoid for one label, and else to Identity.
 	ActivationFn Activation
 	// MaxLength is the most tokens of a pair, special tokens included: max_length. Of a longer pair,
-	// the longer text is cut. Zero: as many as the model takes.
+	// the longer text is cut; if a chat template writes pairs, the end of what it has written, but
+	// for the tokens that it ends every pair with. Zero: as many as the model takes.
 	MaxLength int
-	// Prompts are texts that are put before the first text of each pair, by name.
+	// Prompts are texts that are put before the first text of each pair, by name. A chat template
+	// gets them as the message of the role system.
 	Prompts map[string]string
 	// DefaultPromptName is the prompt of Predict and Rank if the caller names none. Training uses
 	// that of TaskOptions.
@@ -58,8 +68,9 @@ type CrossEncoder struct {
 }
 
 var (
-	_ nn.ModuleLister = (*CrossEncoder)(nil)
-	_ engine.Adapted  = (*CrossEncoder)(nil)
+	_ nn.ModuleLister    = (*CrossEncoder)(nil)
+	_ engine.Adapted     = (*CrossEncoder)(nil)
+	_ inputs.PackedModel = (*CrossEncoder)(nil)
 )
 
 // New makes a cross encoder of a classifier.
@@ -68,20 +79,34 @@ func New(classifier *auto.SequenceClassifier) (*CrossEncoder, error) {
 		return nil, errors.New("crossencoder: the classifier is nil; want one of auto.CrossEncoder or " +
 			"auto.SequenceClassification")
 	}
-	m := &CrossEncoder{Model: classifier.Model, ActivationFn: Identity, Prompts: map[string]string{}}
+	return of(classifier.Model, nil), nil
+}
+
+// of makes a cross encoder with the default settings.
+func of(model *auto.Model, s *LogitScore) *CrossEncoder {
+	m := &CrossEncoder{Model: model, LogitScore: s, Messages: MessagesFor(model.ChatTemplate), ActivationFn: Identity,
+		Prompts: map[string]string{}}
 	if m.NumLabels() == 1 {
 		m.ActivationFn = Sigmoid
 	}
-	return m, nil
+	return m
 }
 
-// NumLabels is how many numbers a pair gets.
-func (m *CrossEncoder) NumLabels() int { return int(m.Head().NumLabels) }
+// NumLabels is how many numbers a pair gets: one of a language model.
+func (m *CrossEncoder) NumLabels() int {
+	if m.LogitScore != nil {
+		return 1
+	}
+	return int(m.Head().NumLabels)
+}
 
 // tokens tokenizes a pair of texts. Prompts are put before the first.
 func (m *CrossEncoder) tokens(prompt, query, document string) (inputs.Text, error) {
 	if m.MaxLength < 0 {
 		return inputs.Text{}, fmt.Errorf("crossencoder: MaxLength is %d; want the most tokens of a pair, or 0", m.MaxLength)
+	}
+	if m.Messages != nil {
+		return m.writtenTokens(prompt, query, document)
 	}
 	return m.EncodeText(text.Pair(prompt+query, document), m.MaxLength)
 }

@@ -15,9 +15,9 @@ import (
 // PredictOptions configures [CrossEncoder.Predict]. The zero value has the defaults of
 // sentence-transformers.
 type PredictOptions struct {
-	// PromptName names one of the model's Prompts, which is put before the first text of each pair;
-	// Prompt is another text to put there. Without both, DefaultPromptName's is used, if the model
-	// has one; an empty Prompt means no prompt.
+	// PromptName names one of the model's Prompts, which is put before the first text of each pair,
+	// or is its system message; Prompt is another text to put there. Without both,
+	// DefaultPromptName's is used, if the model has one; an empty Prompt means no prompt.
 	PromptName string
 	Prompt     *string
 
@@ -34,6 +34,9 @@ func (m *CrossEncoder) Predict(ctx context.Context, pairs [][2]string, o Predict
 	prompt, err := m.prompts().Of(o.PromptName, o.Prompt)
 	if err != nil {
 		return nil, fmt.Errorf("crossencoder: PredictOptions: %w", err)
+	}
+	if err := m.carriesPairs(); err != nil {
+		return nil, err
 	}
 	o.ActivationFn = cmp.Or(o.ActivationFn, m.ActivationFn)
 	if err := o.ActivationFn.check(); err != nil {

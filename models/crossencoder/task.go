@@ -44,7 +44,7 @@ type Batch struct {
 // TaskOptions configures [NewTask].
 type TaskOptions struct {
 	Loss       Loss         // nil: BinaryCrossEntropyLoss for models with one label, else CrossEntropyLoss
-	Prompt     string       // is put before each query
+	Prompt     string       // is put before each query, or is the system message of each pair
 	Padding    data.Padding // how wide a batch becomes; on the right only
 	Evaluators []Evaluator  // what evaluations report besides the loss
 }
@@ -78,6 +78,9 @@ func NewTask(m *CrossEncoder, o TaskOptions) (*Task, error) {
 	}
 	if err := checkLoss(o.Loss, m); err != nil {
 		return nil, fmt.Errorf("crossencoder: TaskOptions.Loss: %T: %w", o.Loss, err)
+	}
+	if err := m.carriesPairs(); err != nil {
+		return nil, err
 	}
 	if err := m.Limits().CheckPadding("crossencoder", o.Padding); err != nil {
 		return nil, err

@@ -16,29 +16,36 @@ import (
 type EncoderSettings struct {
 	MaxSeqLength int // the most tokens of a text; 0: as many as the encoder takes
 	LowerCase    bool
+	Messages     *Messages // nil: texts are not written with a chat template
 }
 
 // Expected is what sentence_bert_config.json has to say about the model, where it says it, as JSON.
-type Expected struct{ Task, Modality, Output string }
+type Expected struct {
+	Task, Modality, Output string
+
+	TaskNeeded bool // it must say the task
+	// Messages accepts a chat template: the modality message, which has what Modality says of texts,
+	// and a format.
+	Messages bool
+}
 
 // ReadEncoderSettings reads sentence_bert_config.json, which may be missing. Without a length
 // there, model_max_length of tokenizer_config.json counts, if it is less than most.
 func ReadEncoderSettings(dir string, most int64, want Expected) (s EncoderSettings, err error) {
-	d := pretrained.Document{}
+	d, found := pretrained.Document{}, EncoderSettingsName
 	for _, name := range encoderSettingsNames {
 		err := ReadJSON(dir, name, &d)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err == nil {
-			if err = s.decode(d, want); err != nil {
-				err = fmt.Errorf("%s: %w", filepath.Join(dir, name), err)
-			}
-		}
 		if err != nil {
 			return s, err
 		}
+		found = name
 		break
+	}
+	if err := s.decode(d, want); err != nil {
+		return s, fmt.Errorf("%s: %w", filepath.Join(dir, found), err)
 	}
 	if s.MaxSeqLength == 0 {
 		s.MaxSeqLength, err = ReadMaxLength(dir, most)
@@ -46,15 +53,30 @@ func ReadEncoderSettings(dir string, most int64, want Expected) (s EncoderSettin
 	return s, err
 }
 
+// The keys that say what the encoder is used for.
+const (
+	taskKey     = "transformer_task"
+	modalityKey = "modality_config"
+	outputKey   = "module_output_name"
+)
+
 func (s *EncoderSettings) decode(d pretrained.Document, want Expected) error {
 	if err := d.Decode([]pretrained.Field{{Key: "max_seq_length", Value: &s.MaxSeqLength},
 		{Key: "do_lower_case", Value: &s.LowerCase}}); err != nil {
 		return err
 	}
 	delete(d, "unpad_inputs") // affects only how it is computed
+	if _, says := d[taskKey]; want.TaskNeeded && !says {
+		return fmt.Errorf("%s is missing; want %s", taskKey, want.Task)
+	}
+	if want.Messages {
+		var err error
+		if s.Messages, err = takeMessages(d); err != nil {
+			return err
+		}
+	}
 	for _, key := range slices.Sorted(maps.Keys(d)) {
-		wanted := map[string]string{"transformer_task": want.Task, "modality_config": want.Modality,
-			"module_output_name": want.Output}[key]
+		wanted := map[string]string{taskKey: want.Task, modalityKey: want.Modality, outputKey: want.Output}[key]
 		// Anything else changes the texts or the model, which is not supported.
 		if err := d.Demand(key, cmp.Or(wanted, "{}")); err != nil {
 			return err
