@@ -5,7 +5,7 @@
 
 For each encoder and decoder, with several modules behind it: sentence-transformers saves a model. Go loads it, encodes texts and
 saves it. sentence-transformers loads what Go saved. The same is done for a model with an adapter of peft, for settings
-as older versions wrote them, and for cross encoders, which score pairs.
+as older versions wrote them, for cross encoders, which score pairs, and for language models that score them.
 
 Run it from the root of the repository, with the packages of scripts/golden/requirements.txt. The Go side finds
 libtorch as always (GOTRAINER_LIB).
@@ -14,6 +14,7 @@ libtorch as always (GOTRAINER_LIB).
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,7 @@ import peft
 import torch
 import transformers
 from sentence_transformers import CrossEncoder, SentenceTransformer
+from sentence_transformers.cross_encoder.modules import LogitScore
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
@@ -81,6 +83,8 @@ ENCODERS = {
 }
 LINEAR = (torch.nn.Linear, transformers.pytorch_utils.Conv1D)
 PAIRS = [["w5 W6 w7", "w8"], ["w8", "w9 w10 w11 w12"], ["w20 w21", "w22 w23 w24 w25 w26 w27 w28"], ["w30", ""]]
+# of as many tokens as each other, since sentence-transformers pads language models on the left
+EQUAL = [["w5 w6", "w8 w9"], ["w5 w6 w7", "w20"], ["w7", "w20 w21 w9"], ["w30", "w31 w32 w33"]]
 TEXTS = ["w5 W6 w7", "w8", "w9 w10 w11 w12 w13 w14 w15 w16 w17 w18 w19", "w20 w21 w22 w23 w24"]
 SHAPES = {  # pooling, the modules behind it, and what is changed of the model
     "mean": ("mean", lambda: [], {}),
@@ -101,11 +105,30 @@ SHAPES = {  # pooling, the modules behind it, and what is changed of the model
 }
 
 
-def base(encoder, folder):
+LANGUAGE_MODELS = {
+    "Qwen3": dict(ENCODERS["Qwen3"], tie_word_embeddings=True),
+    "Llama": dict(BERT, num_key_value_heads=4),
+    "Gemma": dict(BERT, num_key_value_heads=2, head_dim=12),
+    "GPT2": ENCODERS["GPT2"],
+}
+TEMPLATES = {  # of contents that are texts, and of contents that have parts
+    "flat": """<s> {{ messages | selectattr("role", "eq", "system") | map(attribute="content") | first | default("w40") }} :
+{{ messages | selectattr("role", "eq", "query") | map(attribute="content") | first }} w41
+{{ messages | selectattr("role", "eq", "document") | map(attribute="content") | first }} w42 w43""",
+    "structured": """{% for m in messages %}<s> {{ m.role }} {{ m.content[0].text }} </s> {% endfor %}
+{% if add_generation_prompt %}w44 {% endif %}w45""",
+}
+
+
+def base(encoder, folder, auto=transformers.AutoModel, settings=None, template=None):
+    """A folder with an encoder, or with a language model, whose vocabulary has yes and no."""
     names = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-    t = Tokenizer(
-        models.WordLevel({n: i for i, n in enumerate(names + [f"w{i}" for i in range(5, 300)])}, unk_token="<unk>")
-    )
+    words = [f"w{i}" for i in range(5, 300)]
+    if settings is None:
+        settings = ENCODERS[encoder]
+    else:
+        words[-2:] = ["yes", "no"]
+    t = Tokenizer(models.WordLevel({n: i for i, n in enumerate(names + words)}, unk_token="<unk>"))
     t.pre_tokenizer, t.normalizer = pre_tokenizers.WhitespaceSplit(), normalizers.Sequence([normalizers.NFC()])
     typed = encoder in ("Bert", "Electra")
     t.post_processor = processors.TemplateProcessing(
@@ -122,12 +145,13 @@ def base(encoder, folder):
         sep_token="</s>",
         mask_token="<mask>",
         model_input_names=inputs,
+        **({} if template is None else dict(chat_template=template)),
     ).save_pretrained(folder)
     torch.manual_seed(3)
     config = getattr(transformers, encoder + "Config")(
-        **ENCODERS[encoder], **({} if "pad_token_id" in ENCODERS[encoder] else dict(pad_token_id=1))
+        **settings, **({} if "pad_token_id" in settings else dict(pad_token_id=1))
     )
-    transformers.AutoModel.from_config(config).save_pretrained(folder)
+    auto.from_config(config).save_pretrained(folder)
     return str(folder)
 
 
@@ -156,9 +180,9 @@ def legacy(folder):
     (folder / "modules.json").write_text(json.dumps(modules))
 
 
-def check(program, model, there, back):
+def check(program, model, there, back, pairs=PAIRS):
     def numbers(m):
-        made = m.predict(PAIRS) if isinstance(m, CrossEncoder) else m.encode(TEXTS)
+        made = m.predict(pairs) if isinstance(m, CrossEncoder) else m.encode(TEXTS)
         return torch.from_numpy(made).reshape(len(made), -1)
 
     def settings(m):
@@ -166,7 +190,7 @@ def check(program, model, there, back):
         return {k: v for k, v in m.prompts.items() if v}, m.default_prompt_name, own
 
     if isinstance(model, CrossEncoder):
-        (there / "pairs.json").write_text(json.dumps(PAIRS))
+        (there / "pairs.json").write_text(json.dumps(pairs))
     else:
         (there / "texts.json").write_text(json.dumps(TEXTS))
     want = numbers(model)
@@ -232,6 +256,47 @@ def cross_encoders(program, encoder, base, scratch):
     return failures + tell(title, check(program, model, there, scratch / title / "go"))
 
 
+def language_models(program, prefix, scratch):
+    """Language models that score pairs, of texts as they are and of messages, with an adapter, and as plain folders."""
+    failures = 0
+
+    def folder(name, template):
+        of = dict(auto=transformers.AutoModelForCausalLM, settings=LANGUAGE_MODELS[prefix])
+        return base(prefix, scratch / f"{prefix} as a language model" / name, template=template, **of)
+
+    for name, template in (("texts", None), *TEMPLATES.items()):
+        path = pathlib.Path(folder(name, template))
+        for kind in ("plain", "saved", "adapter"):
+            if kind == "plain" and prefix == "GPT2":  # GPT2LMHeadModel, of which CrossEncoder makes a classifier
+                continue
+            title = f"{prefix}, language model, {name}, {kind}"
+            there = scratch / title / "python"
+            if kind == "plain":  # without modules.json
+                shutil.copytree(path, there)
+                model = CrossEncoder(str(there), device="cpu")
+            else:
+                chat = {} if name != "structured" else dict(chat_template=dict(add_generation_prompt=True))
+                o = dict(transformer_task="text-generation", processing_kwargs=chat)
+                model = CrossEncoder(
+                    modules=[Transformer(str(path), **o), LogitScore(298, None if kind == "adapter" else 299)],
+                    activation_fn=torch.nn.Identity(),
+                    prompts={"query": "w30 w31 "},
+                    default_prompt_name="query",
+                    device="cpu",
+                )
+                model.max_seq_length = 30
+            if kind == "adapter":
+                linear = [n for n, m in model[0].model.base_model.named_modules() if isinstance(m, LINEAR)]
+                torch.manual_seed(5)
+                model[0].model.add_adapter(
+                    peft.LoraConfig(r=4, target_modules=linear, init_lora_weights=False, task_type="CAUSAL_LM")
+                )
+            if kind != "plain":
+                model.save_pretrained(str(there), create_model_card=False)
+            failures += tell(title, check(program, model, there, scratch / title / "go", EQUAL))
+    return failures
+
+
 def main():
     failures = 0
     with tempfile.TemporaryDirectory() as scratch:
@@ -272,6 +337,8 @@ def main():
                 f"{encoder}, adapter", check(program, model, there, scratch / f"{encoder}, adapter" / "go")
             )
             failures += cross_encoders(program, encoder, folder, scratch)
+        for prefix in LANGUAGE_MODELS:
+            failures += language_models(program, prefix, scratch)
     return 1 if failures else 0
 
 
