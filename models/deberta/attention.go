@@ -139,16 +139,17 @@ func (e *Encoder) distances(x torch.Tensor) (d distances) {
 	at := torch.TensorOptions{DType: torch.Int64, Device: x.Device()}.Arange(0, x.Size(1), 1)
 	apart := at.Unsqueeze(1).Sub(at.Unsqueeze(0))
 	if e.config.PositionBuckets > 0 {
-		apart = buckets(apart, e.config.PositionBuckets, e.config.MaxRelativePositions)
+		apart = LogBuckets(apart, e.config.PositionBuckets, e.config.MaxRelativePositions)
 	}
 	inRange := func(x torch.Tensor) torch.Tensor { return x.AddScalar(span).Clamp(0, 2*span-1).Unsqueeze(0) }
 	d.ahead, d.back = inRange(apart), inRange(apart.Neg())
 	return d
 }
 
-// buckets maps distances to classes: each distance up to half the number of classes has its own,
-// and greater ones share the others logarithmically: make_log_bucket_position.
-func buckets(apart torch.Tensor, number, farthest int64) torch.Tensor {
+// LogBuckets maps distances to classes: each distance up to half the number of classes has its own,
+// and greater ones, up to the farthest, share the others logarithmically: make_log_bucket_position.
+// The classes are integers from 1-number to number-1, in the shape of the distances.
+func LogBuckets(apart torch.Tensor, number, farthest int64) torch.Tensor {
 	return torch.Return(func() torch.Tensor {
 		half := number / 2
 		near := apart.LtScalar(half).LogicalAnd(apart.GtScalar(-half))

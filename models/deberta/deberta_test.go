@@ -40,8 +40,8 @@ func TestDistancesHaveTransformersClasses(t *testing.T) {
 	require.Len(t, cases, 6)
 	for _, c := range cases {
 		apart := torch.TensorOptions{DType: torch.Int64}.Arange(-600, 601, 1)
-		assert.Equal(t, c.Classes, torch.Values[int64](deberta.Buckets(apart, c.Buckets, c.Farthest)), "%d of %d", c.Buckets,
-			c.Farthest)
+		got := deberta.LogBuckets(apart, c.Buckets, c.Farthest)
+		assert.Equal(t, c.Classes, torch.Values[int64](got), "%d of %d", c.Buckets, c.Farthest)
 	}
 }
 

@@ -66,9 +66,8 @@ type Task struct {
 	options   TaskOptions
 	maxLength int
 
-	noisy   bool          // the model has noise in training mode that must not affect the reference
-	compact bool          // score only the tokens of answers; false means all, as TRL does on a CPU
-	place   logprob.Place // of a separate reference model
+	noisy bool          // the model has noise in training mode that must not affect the reference
+	place logprob.Place // of a separate reference model
 }
 
 var (
@@ -182,7 +181,7 @@ type view struct {
 }
 
 func (t *Task) view(p engine.ForwardPass, b Batch) (v view) {
-	v.View = logprob.NewView(p, t.model, b.Batch, b.Answers, t.compact)
+	v.View = logprob.NewView(p, t.model, b.Batch, b.Answers)
 	rows := len(v.Tokens)
 	for row, n := range v.Predicted {
 		v.counts[2*row/rows] += n

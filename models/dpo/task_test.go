@@ -24,6 +24,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/auto"
 	"github.com/gotrainer/gotrainer/models/dpo"
 	"github.com/gotrainer/gotrainer/models/gpt2"
+	"github.com/gotrainer/gotrainer/models/internal/logprob"
 	"github.com/gotrainer/gotrainer/models/internal/modeltest"
 	"github.com/gotrainer/gotrainer/models/llama"
 	"github.com/gotrainer/gotrainer/models/lora"
@@ -93,11 +94,13 @@ func lossOf(t *testing.T, task *dpo.Task, list []dpo.Sample) (loss float64, grad
 // TestTokensOfPromptsNeedNotBeScored: on a GPU they are not.
 func TestTokensOfPromptsNeedNotBeScored(t *testing.T) {
 	m := tiny(t)
+	t.Cleanup(func() { logprob.Compact = false })
 	for _, types := range [][]dpo.LossType{nil, {dpo.IPO, dpo.SFT}} {
+		logprob.Compact = false
 		o := dpo.TaskOptions{LossOptions: dpo.LossOptions{LossTypes: types, UseWeighting: true}}
 		task := dpoTask(t, m, o)
 		want, grads := lossOf(t, task, samples(5))
-		dpo.Compact(task)
+		logprob.Compact = true
 		got, compact := lossOf(t, task, samples(5))
 		assert.InDelta(t, want, got, 1e-6)
 		for i, g := range compact {

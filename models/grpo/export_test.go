@@ -8,9 +8,6 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// Compact has a task score the tokens of completions alone, as on a GPU.
-func Compact(t *Task) { t.compact = true }
-
 // Recorded are completions with what a recording knows of them.
 type Recorded struct {
 	Prompts, Completions [][]int64

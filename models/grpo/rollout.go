@@ -216,7 +216,7 @@ func (t *Task) view(p engine.ForwardPass, g *generation, list []rollout) (v view
 	}
 	v.answers = engine.Input(p, answers, rows, columns-1)
 	v.counts = engine.Input(p, counts, rows, v.width).ToDType(torch.Float32)
-	if t.compact || p.Device.IsCUDA() {
+	if logprob.Compacts(p) {
 		v.places = engine.Input(p, places, int64(len(places)))
 	}
 	if t.model.AbsolutePositions() {

@@ -88,7 +88,6 @@ type Task struct {
 	ends    []int64 // tokens that end a completion
 
 	progress progress
-	compact  bool          // score only the tokens of completions; false means all, as TRL does on a CPU
 	place    logprob.Place // of a separate reference model
 }
 

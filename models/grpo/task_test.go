@@ -18,6 +18,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/auto"
 	"github.com/gotrainer/gotrainer/models/gpt2"
 	"github.com/gotrainer/gotrainer/models/grpo"
+	"github.com/gotrainer/gotrainer/models/internal/logprob"
 	"github.com/gotrainer/gotrainer/models/internal/modeltest"
 	"github.com/gotrainer/gotrainer/models/llama"
 	"github.com/gotrainer/gotrainer/models/lora"
@@ -209,7 +210,8 @@ func TestTokensOfPromptsNeedNotBeScored(t *testing.T) {
 			o.DisableDropout, o.Beta = true, 0.3
 			task := grpoTask(t, m, o)
 			want, grads := lossOf(t, task, samples(4))
-			grpo.Compact(task)
+			logprob.Compact = true
+			t.Cleanup(func() { logprob.Compact = false })
 			got, compact := lossOf(t, task, samples(4))
 			assert.InDelta(t, want, got, 1e-6)
 			require.NotEmpty(t, grads)
@@ -231,13 +233,12 @@ func TestNothingIsLearnedWhereAllWasCutOff(t *testing.T) {
 		}
 		return completions, nil
 	}
+	t.Cleanup(func() { logprob.Compact = false })
 	for _, compact := range []bool{false, true} {
 		for _, loss := range []grpo.LossType{grpo.DAPO, grpo.GRPO, grpo.BNPO} {
 			o.LossType = loss
 			task := grpoTask(t, m, o)
-			if compact {
-				grpo.Compact(task)
-			}
+			logprob.Compact = compact
 			got, grads := lossOf(t, task, samples(2))
 			assert.Zero(t, got)
 			require.NotEmpty(t, grads)

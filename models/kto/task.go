@@ -56,9 +56,8 @@ type Task struct {
 	options   TaskOptions
 	maxLength int
 
-	noisy   bool          // the model has noise in training mode that must not affect the reference
-	compact bool          // score only the tokens of completions; false means all, as TRL does on a CPU
-	place   logprob.Place // of a separate reference model
+	noisy bool          // the model has noise in training mode that must not affect the reference
+	place logprob.Place // of a separate reference model
 }
 
 var (
@@ -157,12 +156,12 @@ func (t *Task) Loss(p engine.ForwardPass, b Batch) engine.Loss {
 
 // pass returns the loss of a batch and the numbers that are logged of it.
 func (t *Task) pass(p engine.ForwardPass, b Batch, noisy bool) (torch.Tensor, statistics) {
-	v := logprob.NewView(p, t.model, b.Completions.Batch, b.Completions.Answers, t.compact)
+	v := logprob.NewView(p, t.model, b.Completions.Batch, b.Completions.Answers)
 	s := statistics{view: v, labels: b.Labels, kl: torch.TensorOptions{Device: p.Device}.Zeros(1)}
 	var mismatched logprob.View
 	var moved, reference, referenceMoved torch.Tensor // log probabilities; moved are those of mismatched completions
 	if t.options.LossType == KTO {
-		mismatched = logprob.NewView(p, t.model, b.Mismatched.Batch, b.Mismatched.Answers, t.compact)
+		mismatched = logprob.NewView(p, t.model, b.Mismatched.Batch, b.Mismatched.Answers)
 		torch.NoGrad(func() { moved = logps(t.model, mismatched) })
 	}
 	s.scored = v.Score(t.model, logprob.Options{})

@@ -13,6 +13,7 @@ import (
 	"github.com/gotrainer/gotrainer/internal/testenv"
 	"github.com/gotrainer/gotrainer/models/auto"
 	"github.com/gotrainer/gotrainer/models/dpo"
+	"github.com/gotrainer/gotrainer/models/internal/logprob"
 	"github.com/gotrainer/gotrainer/models/kto"
 	"github.com/gotrainer/gotrainer/models/llama"
 	"github.com/gotrainer/gotrainer/models/lora"
@@ -68,7 +69,8 @@ func TestOnlyTheTokensOfCompletionsAreScored(t *testing.T) {
 	samples := []kto.Sample{sample(true, 4, 5, 1), sample(false, 6, 1), sample(true, 7, 8, 9, 1)}
 	want, logged, grads := lossOf(t, task, samples...)
 	assert.InDelta(t, 0.5, want, 1e-6, "the model is the reference")
-	kto.Compact(task)
+	logprob.Compact = true
+	t.Cleanup(func() { logprob.Compact = false })
 	got, again, others := lossOf(t, task, samples...)
 	assert.InDelta(t, want, got, 1e-6)
 	assert.InDeltaSlice(t, logged, again, 1e-5)

@@ -67,7 +67,6 @@ type Task struct {
 	loss      LossType
 	maxLength int
 	keepEnd   bool
-	compact   bool // score only the tokens that are learned; false means all, as TRL does on a CPU
 }
 
 var (
@@ -195,7 +194,7 @@ func (t *Task) pass(m logprob.Model, p engine.ForwardPass, b Batch) (engine.Loss
 	for i, label := range b.Labels.Values {
 		learned[i] = label != inputs.IgnoreIndex
 	}
-	v := logprob.NewView(p, m, b.Batch, learned, t.compact)
+	v := logprob.NewView(p, m, b.Batch, learned)
 	s := v.Score(m, logprob.Options{})
 	each := s.LogProbs.Neg()
 	if t.loss == DFT {

@@ -10,6 +10,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/auto"
 	"github.com/gotrainer/gotrainer/models/causallm"
 	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/internal/logprob"
 	"github.com/gotrainer/gotrainer/models/llama"
 	"github.com/gotrainer/gotrainer/models/sft"
 	"github.com/gotrainer/gotrainer/nn"
@@ -64,6 +65,7 @@ func lossOf(t *testing.T, loss func(b sft.Batch) engine.Loss, m *auto.CausalLang
 // TestTheLossIsThatOfCausallm: but for rounding, also if only the learned tokens are scored, as on
 // a GPU, and when the divisor is that of several micro-batches.
 func TestTheLossIsThatOfCausallm(t *testing.T) {
+	t.Cleanup(func() { logprob.Compact = false })
 	m := tiny(t, llama.Experts{}, "")
 	task, other := newTask(t, m, sft.TaskOptions{}), m.Task()
 	b, err := task.Collate(samples)
@@ -74,7 +76,7 @@ func TestTheLossIsThatOfCausallm(t *testing.T) {
 	for _, p := range []engine.ForwardPass{{}, {Items: 11}} {
 		want, grads := lossOf(t, func(b causallm.Batch) engine.Loss { return other.Loss(p, b) }, m, b)
 		for _, compact := range []bool{false, true} {
-			sft.SetCompact(task, compact)
+			logprob.Compact = compact
 			got, others := lossOf(t, func(b sft.Batch) engine.Loss { return task.Loss(p, b) }, m, b)
 			assert.InDelta(t, want, got, 1e-6)
 			for i, g := range grads {

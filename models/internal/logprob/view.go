@@ -17,10 +17,16 @@ type View struct {
 	packed *inputs.Packed // the batch without its padding; nil: it is computed with it
 }
 
-// NewView copies a batch to the device of a pass. answers says for each token, B·L, whether it belongs
-// to an answer. With compact, on a GPU, and if m is to be computed without padding, only those are
-// scored.
-func NewView(p engine.ForwardPass, m Model, b inputs.Batch, answers []bool, compact bool) (v View) {
+// Compact has a CPU score only the tokens of answers, too. TRL scores all there, and only these on a
+// GPU. Tests set it.
+var Compact bool
+
+// Compacts reports whether only the tokens of answers are scored.
+func Compacts(p engine.ForwardPass) bool { return Compact || p.Device.IsCUDA() }
+
+// NewView copies a batch to the device of a pass. answers says for each token, B·L, whether it
+// belongs to an answer. If m is to be computed without padding, only those are scored.
+func NewView(p engine.ForwardPass, m Model, b inputs.Batch, answers []bool) (v View) {
 	rows, width := b.InputIDs.Rows, b.InputIDs.Width
 	v.IDs, v.Mask, _ = b.To(p)
 	if packer, ok := m.(PackedModel); ok {
@@ -42,7 +48,7 @@ func NewView(p engine.ForwardPass, m Model, b inputs.Batch, answers []bool, comp
 		next = append(next, own[1:]...)
 	}
 	v.Answers = engine.Input(p, next, int64(rows), int64(width-1))
-	if compact || p.Device.IsCUDA() || v.packed != nil {
+	if Compacts(p) || v.packed != nil {
 		v.Places = engine.Input(p, places, int64(len(places)))
 	}
 	return v

@@ -1,4 +1,4 @@
-package wav2vec2
+package specaugment_test
 
 import (
 	"encoding/json"
@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gotrainer/gotrainer/internal/testenv"
+	"github.com/gotrainer/gotrainer/models/internal/specaugment"
 	"github.com/gotrainer/gotrainer/torch"
 )
 
@@ -16,7 +17,7 @@ import (
 // one after another with a generator that keeps its state.
 func TestMasksAreNumpys(t *testing.T) {
 	testenv.RequireTorch(t)
-	text, err := os.ReadFile("testdata/wav2vec2.json")
+	text, err := os.ReadFile("../../wav2vec2/testdata/wav2vec2.json")
 	require.NoError(t, err)
 	var f struct {
 		Masks []struct {
@@ -32,10 +33,11 @@ func TestMasksAreNumpys(t *testing.T) {
 	require.NotEmpty(t, f.Masks)
 	for _, c := range f.Masks {
 		g := torch.NewGenerator(c.Seed)
+		spans := specaugment.Spans{Share: c.Share, Length: c.Length, Least: c.Least}
 		for _, want := range c.Drawn {
-			numbers := numpyOf(g)
-			mask := spans{c.Share, c.Length, c.Least}.draw(numbers, c.Shape[0], c.Shape[1], c.Lengths)
-			numbers.keep()
+			numbers := specaugment.NumpyOf(g)
+			mask := spans.Draw(numbers, c.Shape[0], c.Shape[1], c.Lengths)
+			numbers.Keep()
 			got := make([][]int64, c.Shape[0])
 			for row := range got {
 				got[row] = []int64{}

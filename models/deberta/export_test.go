@@ -1,4 +1,0 @@
-package deberta
-
-// Buckets exports buckets.
-var Buckets = buckets
