@@ -28,7 +28,8 @@ RUFF         := ruff==0.17.6
 GOTESTSUM    := gotest.tools/gotestsum@v1.13.0
 TOOLS        := .build/tools
 # go test with a line for each package, then the failures. $(1).json is for the totals at the end of make check.
-gotest = $(TOOLS)/bin/gotestsum --format pkgname --hide-summary skipped --jsonfile .build/count/$(1).json -- -shuffle=$(SEED)
+# It tests one package more at a time than there are cores: many tests wait for files and other processes.
+gotest = $(TOOLS)/bin/gotestsum --format pkgname --hide-summary skipped --jsonfile .build/count/$(1).json -- -shuffle=$(SEED) -p $$(($(CORES) + 1))
 # The targets of make check. Where MINUTES is set, those of the second list do not start after that many minutes.
 CHECKS  := test example example-bert lint gen race
 IF_TIME := test-portable fault asan pure test-install graphs

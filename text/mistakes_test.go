@@ -68,6 +68,9 @@ func TestFilesThatAreRefusedSayWhy(t *testing.T) {
 
 // Twenty-five doublings turn one letter into 32 MiB, and a page into 100 GiB.
 func TestReplacementsThatGrowWithoutBoundAreRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("texts of megabytes take ten seconds under the race detector")
+	}
 	doublings := func(n int) string {
 		return `{"normalizer":{"type":"Sequence","normalizers":[` +
 			strings.TrimSuffix(strings.Repeat(`{"type":"Replace","pattern":{"String":"a"},"content":"aa"},`, n), ",") +
