@@ -22,6 +22,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/ctc"
 	"github.com/gotrainer/gotrainer/models/lora"
+	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/models/wav2vec2"
 	"github.com/gotrainer/gotrainer/models/whisper"
 	"github.com/gotrainer/gotrainer/nn"
@@ -37,7 +38,7 @@ import (
 func hearing() wav2vec2.Config {
 	return wav2vec2.Config{HiddenSize: 24, NumLayers: 1, NumHeads: 4, IntermediateSize: 32, ConvDim: []int64{24, 24},
 		ConvKernel: []int64{10, 8}, ConvStride: []int64{5, 8}, NumConvPosEmbeddings: 8, NumConvPosEmbeddingGroups: 4,
-		Layerdrop: new(0.0), MaskTimeLength: 2, ClassifierProjSize: 16}
+		Layerdrop: new(0.0), SpecAugment: transformer.SpecAugment{MaskTimeLength: 2}, ClassifierProjSize: 16}
 }
 
 // letterTokens are those of small tokenizers of CTC.

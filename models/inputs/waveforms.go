@@ -2,7 +2,6 @@ package inputs
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/gotrainer/gotrainer/torch"
 	"github.com/gotrainer/gotrainer/trainer/engine"
@@ -129,19 +128,12 @@ type WaveformTask struct{ Heard WaveformModel }
 // WriteConfig writes config.json into a folder.
 func (t WaveformTask) WriteConfig(dir string) error { return t.Heard.WriteConfig(dir) }
 
-// TakeSeed seeds the generator of masks: engine.Seeder.
-func (t WaveformTask) TakeSeed(seed uint64) {
-	if g := t.Heard.MaskGenerator(); g != nil {
-		g.Seed(seed & math.MaxUint32) // numpy's seeds have 32 bits
-	}
-}
+// TakeSeed is [MaskTask.TakeSeed].
+func (t WaveformTask) TakeSeed(seed uint64) { MaskTask{t.Heard.MaskGenerator()}.TakeSeed(seed) }
 
-// Generators returns the generator of masks: engine.GeneratorOwner.
+// Generators is [MaskTask.Generators].
 func (t WaveformTask) Generators() map[string]*torch.Generator {
-	if g := t.Heard.MaskGenerator(); g != nil {
-		return map[string]*torch.Generator{"spec_augment": g}
-	}
-	return nil
+	return MaskTask{t.Heard.MaskGenerator()}.Generators()
 }
 
 // ValidateOptions refuses noise on token embeddings, which sound does not have.

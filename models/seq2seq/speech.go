@@ -14,6 +14,9 @@ type SpeechModel interface {
 	// to a logit for every word that may follow each target token, [B, T, vocabulary].
 	ForwardPair(features, decoderIDs torch.Tensor) torch.Tensor
 	SpeechLimits() inputs.SpeechLimits
+	// MaskGenerator is the generator of the masks that the model draws over features in training
+	// (SpecAugment); nil: it draws none.
+	MaskGenerator() *torch.Generator
 	Decoder
 }
 
@@ -40,7 +43,10 @@ type SpeechTaskOptions struct {
 }
 
 // SpeechTask ties a model to speech and the text in it.
-type SpeechTask struct{ speechSignal }
+type SpeechTask struct {
+	speechSignal
+	inputs.MaskTask
+}
 
 // speechSignal is embedded in SpeechTask.
 type speechSignal = signal[inputs.Speech, inputs.SpeechBatch]
@@ -52,11 +58,13 @@ var _ interface {
 	engine.ItemCounter[SpeechBatch]
 	engine.Configurer
 	engine.Recycler[SpeechBatch]
+	engine.Seeder
+	engine.GeneratorOwner
 } = (*SpeechTask)(nil)
 
 // NewSpeechTask makes the task of a model.
 func NewSpeechTask(m SpeechModel, o SpeechTaskOptions) (*SpeechTask, error) {
-	t := &SpeechTask{speechSignal{forward: m.ForwardPair}}
+	t := &SpeechTask{speechSignal{forward: m.ForwardPair}, inputs.MaskTask{MaskGenerator: m.MaskGenerator()}}
 	t.collate = func(pkg string, speech []inputs.Speech, memory func(n int) []float32) (inputs.SpeechBatch, error) {
 		return m.SpeechLimits().Collate(pkg, speech, memory)
 	}

@@ -167,9 +167,11 @@ type Backbone struct {
 	FreezeBackbone func(whole bool)
 
 	// Hear maps the samples of sound, [B, samples], of which each row has its own number, to hidden
-	// states; nil lengths mean that all are sound. MaskGenerator is that of the masks that it draws in
-	// training; nil: it draws none. In models of sound, Forward is nil; in others, Hear is.
-	Hear          func(values torch.Tensor, lengths []int64) Heard
+	// states; nil lengths mean that all are sound. In models of sound, Forward is nil; in others, Hear
+	// is.
+	Hear func(values torch.Tensor, lengths []int64) Heard
+	// MaskGenerator is that of the masks that a model draws over sound in training (SpecAugment); nil:
+	// it draws none.
 	MaskGenerator *torch.Generator
 
 	// InitWeights draws the weights of a head, and those drawn along with them; nil means

@@ -10,6 +10,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/ctc"
 	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/internal/specaugment"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/models/transformer"
 )
@@ -35,21 +36,17 @@ type Config struct {
 
 	// FeatExtractNorm is what the feature encoder normalizes with: "group" in its first layer only, or
 	// "layer" in all; zero: group.
-	FeatExtractNorm               string
-	FeatExtractActivation         string  // zero: gelu
-	ConvDim, ConvStride           []int64 // of its convolutions; nil: seven of 512; strides 5, 2, 2, 2, 2, 2, 2
-	ConvKernel                    []int64 // nil: 10, 3, 3, 3, 3, 2, 2
-	ConvBias                      bool
-	NumConvPosEmbeddings          int64 // width of the convolution that stands for positions; zero: 128
-	NumConvPosEmbeddingGroups     int64 // zero: 16
-	DoStableLayerNorm             bool  // layers normalize their input, not their output
-	NoFeatProjLayerNorm           bool  // HuBERT only: feat_proj_layer_norm is false
-	ConvPosBatchNorm              bool  // HuBERT only: positions are normalized by batch, not by weight
-	ApplySpecAugment              *bool // SpecAugment in training; nil: true
-	MaskTimeProb, MaskFeatureProb *float64
-	// MaskTimeLength and MaskFeatureLength are how long a mask is, in frames or features; zero: 10.
-	MaskTimeLength, MaskFeatureLength     int64
-	MaskTimeMinMasks, MaskFeatureMinMasks *int64 // nil: 2 and 0
+	FeatExtractNorm           string
+	FeatExtractActivation     string  // zero: gelu
+	ConvDim, ConvStride       []int64 // of its convolutions; nil: seven of 512; strides 5, 2, 2, 2, 2, 2, 2
+	ConvKernel                []int64 // nil: 10, 3, 3, 3, 3, 2, 2
+	ConvBias                  bool
+	NumConvPosEmbeddings      int64 // width of the convolution that stands for positions; zero: 128
+	NumConvPosEmbeddingGroups int64 // zero: 16
+	DoStableLayerNorm         bool  // layers normalize their input, not their output
+	NoFeatProjLayerNorm       bool  // HuBERT only: feat_proj_layer_norm is false
+	ConvPosBatchNorm          bool  // HuBERT only: positions are normalized by batch, not by weight
+	transformer.SpecAugment         // over frames and hidden states
 
 	CTCLossReduction    ctc.Reduction // zero: sum
 	CTCZeroInfinity     bool          // losses of texts that are too long for their sound are 0, not infinite
@@ -104,15 +101,11 @@ func (c *Config) fields() []pretrained.Field {
 		{Key: "num_conv_pos_embeddings", Value: &c.NumConvPosEmbeddings},
 		{Key: "num_conv_pos_embedding_groups", Value: &c.NumConvPosEmbeddingGroups},
 		{Key: "do_stable_layer_norm", Value: &c.DoStableLayerNorm},
-		{Key: "apply_spec_augment", Value: &c.ApplySpecAugment},
-		{Key: "mask_time_prob", Value: &c.MaskTimeProb}, {Key: "mask_time_length", Value: &c.MaskTimeLength},
-		{Key: "mask_time_min_masks", Value: &c.MaskTimeMinMasks},
-		{Key: "mask_feature_prob", Value: &c.MaskFeatureProb}, {Key: "mask_feature_length", Value: &c.MaskFeatureLength},
-		{Key: "mask_feature_min_masks", Value: &c.MaskFeatureMinMasks},
 		{Key: "ctc_loss_reduction", Value: &c.CTCLossReduction}, {Key: "ctc_zero_infinity", Value: &c.CTCZeroInfinity},
 		{Key: "pad_token_id", Value: &c.PadTokenID}, {Key: "use_weighted_layer_sum", Value: &c.UseWeightedLayerSum},
 		{Key: "classifier_proj_size", Value: &c.ClassifierProjSize},
 	}
+	fields = append(fields, specaugment.Fields(&c.SpecAugment)...)
 	if c.HuBERT {
 		fields = append(fields, pretrained.Field{Key: "conv_pos_batch_norm", Value: &c.ConvPosBatchNorm})
 	}
@@ -156,8 +149,8 @@ func (c Config) resolved() (_ Config, err error) {
 		{"VocabSize", &c.VocabSize, 32}, {"HiddenSize", &c.HiddenSize, 768}, {"NumLayers", &c.NumLayers, 12},
 		{"NumHeads", &c.NumHeads, 12}, {"IntermediateSize", &c.IntermediateSize, 3072},
 		{"NumConvPosEmbeddings", &c.NumConvPosEmbeddings, 128},
-		{"NumConvPosEmbeddingGroups", &c.NumConvPosEmbeddingGroups, 16}, {"MaskTimeLength", &c.MaskTimeLength, 10},
-		{"MaskFeatureLength", &c.MaskFeatureLength, 10}, {"ClassifierProjSize", &c.ClassifierProjSize, 256},
+		{"NumConvPosEmbeddingGroups", &c.NumConvPosEmbeddingGroups, 16},
+		{"ClassifierProjSize", &c.ClassifierProjSize, 256},
 	} {
 		if err := transformer.Positive(n.name, n.value, n.usual); err != nil {
 			return c, err
@@ -170,17 +163,14 @@ func (c Config) resolved() (_ Config, err error) {
 	}{
 		{"HiddenDropout", &c.HiddenDropout, 0.1}, {"ActivationDropout", &c.ActivationDropout, 0.1},
 		{"AttentionDropout", &c.AttentionDropout, 0.1}, {"FinalDropout", &c.FinalDropout, 0.1},
-		{"Layerdrop", &c.Layerdrop, 0.1}, {"MaskTimeProb", &c.MaskTimeProb, 0.05},
-		{"MaskFeatureProb", &c.MaskFeatureProb, 0},
+		{"Layerdrop", &c.Layerdrop, 0.1},
 	} {
 		*p.value = cmp.Or(*p.value, &p.usual)
 		if err := transformer.CheckProbability(p.name, *p.value); err != nil {
 			return c, err
 		}
 	}
-	c.MaskTimeMinMasks = cmp.Or(c.MaskTimeMinMasks, new(int64(2)))
-	c.MaskFeatureMinMasks = cmp.Or(c.MaskFeatureMinMasks, new(int64(0)))
-	c.ApplySpecAugment, c.PadTokenID = cmp.Or(c.ApplySpecAugment, new(true)), cmp.Or(c.PadTokenID, new(int64(0)))
+	c.PadTokenID = cmp.Or(c.PadTokenID, new(int64(0)))
 	c.FeatExtractNorm = cmp.Or(c.FeatExtractNorm, groupNorm)
 	c.HiddenAct, c.FeatExtractActivation = cmp.Or(c.HiddenAct, "gelu"), cmp.Or(c.FeatExtractActivation, "gelu")
 	c.CTCLossReduction = cmp.Or(c.CTCLossReduction, ctc.Sum)
@@ -192,6 +182,7 @@ func (c Config) resolved() (_ Config, err error) {
 		transformer.Positive("InitializerRange", &c.InitializerRange, 0.02),
 		transformer.Positive("LayerNormEps", &c.LayerNormEps, 1e-5), transformer.CheckLayers(c.NumLayers),
 		transformer.CheckProbability("FeatProjDropout", &c.FeatProjDropout), c.checkConvolutions(), c.check(),
+		specaugment.Resolve(&c.SpecAugment, true, "HiddenSize", c.HiddenSize),
 	); err != nil {
 		return c, err
 	}
@@ -233,11 +224,6 @@ func (c Config) check() error {
 		return fmt.Errorf("FeatExtractNorm is %q; want %q or %q", c.FeatExtractNorm, groupNorm, layerNorm)
 	case *c.PadTokenID < 0 || *c.PadTokenID >= c.VocabSize:
 		return fmt.Errorf("PadTokenID is %d; want an id below VocabSize, %d", *c.PadTokenID, c.VocabSize)
-	case *c.MaskTimeMinMasks < 0 || *c.MaskFeatureMinMasks < 0:
-		return fmt.Errorf("MaskTimeMinMasks is %d and MaskFeatureMinMasks %d; want 0 or more", *c.MaskTimeMinMasks,
-			*c.MaskFeatureMinMasks)
-	case *c.MaskFeatureProb > 0 && c.MaskFeatureLength > c.HiddenSize:
-		return fmt.Errorf("MaskFeatureLength is %d; want at most HiddenSize, %d", c.MaskFeatureLength, c.HiddenSize)
 	case !c.HuBERT && (c.NoFeatProjLayerNorm || c.ConvPosBatchNorm):
 		return fmt.Errorf("NoFeatProjLayerNorm is %t and ConvPosBatchNorm %t; want false, except for a HuBERT",
 			c.NoFeatProjLayerNorm, c.ConvPosBatchNorm)

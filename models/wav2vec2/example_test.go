@@ -15,6 +15,7 @@ import (
 	"github.com/gotrainer/gotrainer/models/auto"
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/ctc"
+	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/models/wav2vec2"
 	"github.com/gotrainer/gotrainer/optim"
 	"github.com/gotrainer/gotrainer/text"
@@ -108,7 +109,7 @@ func Example_classification() {
 // small is a model of one layer, whose frames are 20 milliseconds at 2000 samples in a second.
 var small = wav2vec2.Config{HiddenSize: 32, NumLayers: 1, NumHeads: 4, IntermediateSize: 64, ConvDim: []int64{32, 32},
 	ConvKernel: []int64{10, 8}, ConvStride: []int64{5, 8}, NumConvPosEmbeddings: 8, NumConvPosEmbeddingGroups: 4,
-	Layerdrop: new(0.0), MaskTimeLength: 2, ClassifierProjSize: 16}
+	Layerdrop: new(0.0), SpecAugment: transformer.SpecAugment{MaskTimeLength: 2}, ClassifierProjSize: 16}
 
 // names are the notes, and pitches their frequencies in Hz.
 var (

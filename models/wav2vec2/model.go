@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/internal/specaugment"
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/nn/initialize"
@@ -35,9 +36,7 @@ func newModel(c Config, b transformer.Builder) *Model {
 		if !b.Undrawn {
 			initialize.Uniform(m.MaskedSpecEmbed, 0, 1, nil)
 		}
-		if *c.ApplySpecAugment {
-			m.masks = torch.NewGenerator(defaultSeed)
-		}
+		m.masks = specaugment.Generator(c.SpecAugment)
 	}
 	m.Encoder = newEncoder(c, b)
 	if !b.Undrawn {

@@ -5,9 +5,6 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// defaultSeed is that of masks until a run seeds their generator.
-const defaultSeed = 42
-
 // specAugment masks spans of frames and of features of hidden states, [B, frames, hidden], each row
 // within its own number of frames; nil: all: SpecAugment (Park et al., 2019). Masks are those of
 // numpy's global generator in transformers.
@@ -21,15 +18,12 @@ func (m *Model) specAugment(x torch.Tensor, counts []int64) torch.Tensor {
 		numbers := specaugment.NumpyOf(m.masks)
 		defer numbers.Keep()
 		if *c.MaskTimeProb > 0 {
-			spans := specaugment.Spans{Share: *c.MaskTimeProb, Length: c.MaskTimeLength, Least: *c.MaskTimeMinMasks}
-			mask := spans.Draw(numbers, shape[0], shape[1], counts)
+			mask := specaugment.Time(c.SpecAugment).Draw(numbers, shape[0], shape[1], counts)
 			rows := torch.From(mask, shape[0], shape[1]).ToDevice(x.Device())
 			x = x.IndexPut([]torch.Tensor{rows}, m.MaskedSpecEmbed.ToDType(x.DType()), false)
 		}
 		if *c.MaskFeatureProb > 0 {
-			spans := specaugment.Spans{Share: *c.MaskFeatureProb, Length: c.MaskFeatureLength,
-				Least: *c.MaskFeatureMinMasks}
-			mask := spans.Draw(numbers, shape[0], shape[2], nil)
+			mask := specaugment.Feature(c.SpecAugment).Draw(numbers, shape[0], shape[2], nil)
 			x = x.MaskedFill(torch.From(mask, shape[0], 1, shape[2]).ToDevice(x.Device()), 0)
 		}
 		return x

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/models/classify"
 	"github.com/gotrainer/gotrainer/models/inputs"
+	"github.com/gotrainer/gotrainer/models/internal/specaugment"
 	"github.com/gotrainer/gotrainer/models/pretrained"
 	"github.com/gotrainer/gotrainer/models/transformer"
 )
@@ -44,6 +45,8 @@ type Config struct {
 	// 220 and 50256; empty: none.
 	BeginSuppressTokens []int64
 
+	transformer.SpecAugment // over frames and bins of features
+
 	Attention transformer.Attention // zero: SDPA. It is not in config.json
 
 	// Extra holds the other settings of config.json. They are written back.
@@ -58,7 +61,7 @@ func ReadConfig(dir string) (Config, error) { return pretrained.ReadConfigAs(dir
 
 func (c *Config) fields() []pretrained.Field {
 	float := func(f *float64) any { return (*pretrained.Float)(f) }
-	return []pretrained.Field{
+	fields := []pretrained.Field{
 		{Key: "vocab_size", Value: &c.VocabSize}, {Key: "num_mel_bins", Value: &c.NumMelBins},
 		{Key: "d_model", Value: &c.HiddenSize},
 		{Key: "encoder_layers", Value: &c.EncoderLayers}, {Key: "decoder_layers", Value: &c.DecoderLayers},
@@ -76,6 +79,7 @@ func (c *Config) fields() []pretrained.Field {
 		{Key: "eos_token_id", Value: (*pretrained.TokenIDs)(&c.EOSTokenIDs)},
 		{Key: "decoder_start_token_id", Value: &c.DecoderStartTokenID},
 	}
+	return append(fields, specaugment.Fields(&c.SpecAugment)...)
 }
 
 // beginSuppressKey is the setting that is null where there are no tokens.
@@ -85,7 +89,7 @@ func decode(d pretrained.Document) (c Config, err error) {
 	d = maps.Clone(d)
 	if err := cmp.Or(d.Demand("model_type", `"`+modelType+`"`), d.Demand("is_decoder", "false"),
 		d.Demand("is_encoder_decoder", "true"), d.Demand("tie_word_embeddings", "true"),
-		d.Demand("apply_spec_augment", "false"), d.Demand("quantization_config", "null"),
+		d.Demand("quantization_config", "null"),
 		d.UseOwnNames(map[string]string{"hidden_size": "d_model", "num_attention_heads": "encoder_attention_heads",
 			"num_key_value_heads": "encoder_attention_heads", "num_hidden_layers": "encoder_layers"})); err != nil {
 		return c, err
@@ -127,6 +131,7 @@ func (c Config) resolved() (_ Config, err error) {
 		transformer.CheckProbability("ActivationDropout", &c.ActivationDropout),
 		transformer.CheckProbability("EncoderLayerdrop", &c.EncoderLayerdrop),
 		transformer.CheckProbability("DecoderLayerdrop", &c.DecoderLayerdrop),
+		specaugment.Resolve(&c.SpecAugment, false, "NumMelBins", c.NumMelBins),
 	); err != nil {
 		return c, err
 	}
@@ -143,6 +148,10 @@ func (c Config) resolved() (_ Config, err error) {
 	case float64(c.MaxSourcePositions)*float64(max(c.HiddenSize, stride*c.NumMelBins)) > most:
 		return c, fmt.Errorf("MaxSourcePositions is %d, HiddenSize %d and NumMelBins %d; the first times the second, or "+
 			"times twice the third, is at most %d", c.MaxSourcePositions, c.HiddenSize, c.NumMelBins, most)
+	}
+	if frames := stride * c.MaxSourcePositions; *c.ApplySpecAugment && *c.MaskTimeProb > 0 && c.MaskTimeLength > frames {
+		return c, fmt.Errorf("MaskTimeLength is %d; want at most twice MaxSourcePositions, %d frames", c.MaskTimeLength,
+			frames)
 	}
 	if c, err = c.withTokens(); err != nil {
 		return c, err
@@ -228,7 +237,8 @@ func (c Config) Blueprint() (b transformer.Blueprint, err error) {
 		Build: func(builder transformer.Builder, _ bool) transformer.Backbone {
 			m := newModel(c, builder)
 			return transformer.Backbone{Module: m, InputEmbeddings: m.Decoder.EmbedTokens, EncodeSignal: m.Encoder.Forward,
-				ForwardSignalPair: m.Forward, DecodePair: m.Decode, SetGradientCheckpointing: m.setGradientCheckpointing}
+				ForwardSignalPair: m.Forward, MaskGenerator: m.masks, DecodePair: m.Decode,
+				SetGradientCheckpointing: m.setGradientCheckpointing}
 		},
 	}, nil
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/gotrainer/gotrainer/models/bart"
+	"github.com/gotrainer/gotrainer/models/internal/specaugment"
 	"github.com/gotrainer/gotrainer/models/transformer"
 	"github.com/gotrainer/gotrainer/nn"
 	"github.com/gotrainer/gotrainer/torch"
@@ -14,6 +15,8 @@ import (
 type Model struct {
 	Encoder *Encoder `module:"encoder"`
 	Decoder *Decoder `module:"decoder"`
+
+	masks *torch.Generator // nil: none are drawn
 }
 
 // layerNormEps is PyTorch's default, which no config changes.
@@ -21,7 +24,7 @@ const layerNormEps = 1e-5
 
 // newModel builds encoder and decoder; each draws its weights when it is created.
 func newModel(c Config, b transformer.Builder) *Model {
-	return &Model{Encoder: newEncoder(c, b), Decoder: newDecoder(c, b)}
+	return &Model{newEncoder(c, b), newDecoder(c, b), specaugment.Generator(c.SpecAugment)}
 }
 
 // layer describes layers with a number of heads and a size of the feed-forward part.
@@ -90,16 +93,21 @@ func (e *Encoder) Layerdrop() float64 { return e.config.EncoderLayerdrop }
 // Forward maps log-mel features, [B, bins, frames], to hidden states, [B, frames/2, hidden]. It
 // panics with [*torch.Error] if there are not as many frames as the model has positions for.
 func (e *Encoder) Forward(features torch.Tensor) torch.Tensor {
-	if shape := features.Shape(); len(shape) != 3 || shape[2] != stride*e.config.MaxSourcePositions {
-		panic(torch.Errorf("whisper.Encoder.Forward", torch.ErrInvalid, "the features have the shape %v; want [B, %d, %d]",
-			shape, e.config.NumMelBins, stride*e.config.MaxSourcePositions))
-	}
+	e.check(features)
 	x := e.Conv1.Forward(features.ToDType(e.Conv1.Weight.DType())).GELU("none")
 	x = e.Conv2.Forward(x).GELU("none").Transpose(1, 2)
 	x = e.Dropout.Forward(x.Add(e.EmbedPositions.Weight))
 	run := bart.Run{Layers: e.Layers, Attention: e.config.Attention, Layerdrop: e.config.EncoderLayerdrop,
 		Training: e.Training(), Checkpointing: e.checkpointing}
 	return e.LayerNorm.Forward(run.Forward(x, transformer.Mask{}, bart.Memory{}))
+}
+
+// check panics for features that the model does not take.
+func (e *Encoder) check(features torch.Tensor) {
+	if shape := features.Shape(); len(shape) != 3 || shape[2] != stride*e.config.MaxSourcePositions {
+		panic(torch.Errorf("whisper.Encoder.Forward", torch.ErrInvalid, "the features have the shape %v; want [B, %d, %d]",
+			shape, e.config.NumMelBins, stride*e.config.MaxSourcePositions))
+	}
 }
 
 // Decoder is WhisperDecoder.
@@ -159,8 +167,12 @@ func (d *Decoder) Forward(hidden, ids torch.Tensor) torch.Tensor {
 
 // Forward maps features, as in [Encoder.Forward], and the token ids of the texts in them, [B, T], to
 // the hidden states of the texts, [B, T, hidden]. Each token attends to itself and to all tokens
-// before it, including padding.
+// before it, including padding. In training, Forward draws the masks of SpecAugment.
 func (m *Model) Forward(features, decoderIDs torch.Tensor) torch.Tensor {
+	if m.masks != nil && m.Encoder.Training() {
+		m.Encoder.check(features)
+		features = m.specAugment(features)
+	}
 	return m.Decoder.Forward(m.Encoder.Forward(features), decoderIDs)
 }
 

@@ -420,7 +420,6 @@ func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 		`"is_decoder": true`:            "is_decoder is true; only false",
 		`"is_encoder_decoder": false`:   "is_encoder_decoder is false; only true",
 		`"tie_word_embeddings": false`:  "tie_word_embeddings is false; only true",
-		`"apply_spec_augment": true`:    "apply_spec_augment is true; only false",
 		`"activation_function": "mish"`: `no activation "mish"`,
 		`"d_model": 7, "encoder_attention_heads": 7, "decoder_attention_heads": 7`:  "HiddenSize is 7; want an even number",
 		`"d_model": 8, "hidden_size": 9`:                                            "which means the same, is 9",
@@ -433,6 +432,10 @@ func TestSettingsThatAreNotSupportedAreRefused(t *testing.T) {
 		`"pad_token_id": 51865`:                                                     "PadTokenID has the token 51865",
 		`"decoder_start_token_id": -1`:                                              "DecoderStartTokenID has the token -1",
 		`"begin_suppress_tokens": [51865]`:                                          "BeginSuppressTokens has the token 51865",
+
+		`"mask_time_prob": 2`: "MaskTimeProb is 2",
+		`"apply_spec_augment": true, "mask_time_length": 3001`: "MaskTimeLength is 3001; want at most twice",
+		`"mask_feature_prob": 0.1, "mask_feature_length": 81`:  "MaskFeatureLength is 81; want at most NumMelBins",
 	}, func(dir string) error {
 		_, err := auto.SpeechToText(t.Context(), dir, auto.Options{FromConfig: true})
 		return err
