@@ -35,6 +35,9 @@ func blank(t *testing.T, width, height int, colorType byte, channels int) []byte
 }
 
 func TestAnImageThatUnpacksToMuchMoreThanItsFileIsRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("images of many megabytes take half a minute under the race detector")
+	}
 	const rgb, gray = 2, 0
 	for _, c := range []struct {
 		name          string

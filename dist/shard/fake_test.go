@@ -46,6 +46,9 @@ func piecesOf(t *testing.T, rank, world int) []shard.Piece {
 // write form one checkpoint from which any range can be read.
 func TestThePlanAndTheCheckpointOf1024ProcessesHaveEveryElementOnce(t *testing.T) {
 	testenv.RequireTorch(t)
+	if testing.Short() {
+		t.Skip("a thousand files, one after another, take half a minute under the race detector")
+	}
 	const world, id = 1024, "a run"
 	whole := nn.Params(wide())
 	path := t.TempDir() + "/step-7"
