@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gotrainer/gotrainer/models/dpo"
+	"github.com/gotrainer/gotrainer/torch"
 )
 
 func TestLossOptionsThatCannotBeAreRefused(t *testing.T) {
@@ -34,7 +35,11 @@ func TestLossOptionsThatCannotBeAreRefused(t *testing.T) {
 }
 
 func TestDefaultsOfTheLoss(t *testing.T) {
-	m := tiny(t)
+	m, other := tiny(t), tiny(t)
+	torch.NoGrad(func() { other.InputEmbeddings().Weight.MulScalar_(0.5) }) // where they are equal, alpha has no effect
+	loss := func(o dpo.LossOptions) (float64, []torch.Tensor) {
+		return lossOf(t, dpoTask(t, m, dpo.TaskOptions{LossOptions: o, Reference: reference(other)}), samples(3))
+	}
 	for _, c := range []struct{ short, long dpo.LossOptions }{
 		{dpo.LossOptions{}, dpo.LossOptions{LossTypes: []dpo.LossType{dpo.Sigmoid}, LossWeights: []float64{1}, Beta: 0.1,
 			FDivergence: dpo.ReverseKL}},
@@ -43,8 +48,8 @@ func TestDefaultsOfTheLoss(t *testing.T) {
 		{dpo.LossOptions{LossTypes: []dpo.LossType{dpo.DiscoPOP}},
 			dpo.LossOptions{LossTypes: []dpo.LossType{dpo.DiscoPOP}, DiscoPOPTau: 0.05}},
 	} {
-		want, grads := lossOf(t, dpoTask(t, m, dpo.TaskOptions{LossOptions: c.long}), samples(3))
-		got, others := lossOf(t, dpoTask(t, m, dpo.TaskOptions{LossOptions: c.short}), samples(3))
+		want, grads := loss(c.long)
+		got, others := loss(c.short)
 		assert.Equal(t, want, got, "%+v", c.short)
 		for i, g := range grads {
 			assert.True(t, g.Equal(others[i]), "%+v: gradient %d", c.short, i)
