@@ -320,7 +320,7 @@ SCHEMAS=$home/$cpu/share/native_functions.yaml" ] || fail "other paths"
   absent .
 }
 # fake_compiler makes a compiler that writes its output slowly, in two lines, and fails if an object has any other number of lines.
-# It logs the sources that it compiles in $home/compiled, one per line.
+# It logs the sources that it compiles in $home/compiled, one per line: those that its input includes.
 fake_compiler() {
   mkdir -p "$home"
   cat >"$home/cxx" <<END
@@ -337,13 +337,14 @@ while [ $# -gt 0 ]; do
   case $1 in
   -o) out=$2 && shift ;;
   *.cc | *.c | *.o) inputs+=("$1") ;;
+  -) while IFS='"' read -r _ source _; do inputs+=("$source"); done ;;
   esac
   shift
 done
 for i in "${inputs[@]}"; do
   case $i in *.o) [ "$(wc -l <"$i")" = 2 ] || { echo "$i is not whole, or was written by two" >&2; exit 1; } ;; esac
 done
-case ${inputs[0]} in *.cc) echo "${inputs[0]}" >>"$compiled" ;; esac
+case ${inputs[0]} in *.cc) printf '%s\n' "${inputs[@]}" >>"$compiled" ;; esac
 printf '%s\n' "half of ${inputs[*]##*/}" >"$out"
 sleep 0.2
 echo "end of object" >>"$out"
@@ -362,6 +363,8 @@ build() {
 }
 # The shim's sources: cudagraph.cc and nccl.cc belong to a separate library that needs CUDA's headers.
 all_sources() { (cd "$here/../cgotorch/src" && printf '%s\n' *.cc | grep -vE '^(cudagraph|nccl)\.' | sort | paste -s -d ' ' -); }
+# unit_of SOURCE: the sources that are compiled together with it.
+unit_of() { sed -n '/^UNITS/s/.*= //p' "$here/../cgotorch/src/Makefile" | tr ' ' '\n' | grep -w "${1%.cc}" | tr '+' '\n' | sed 's/$/.cc/' | paste -s -d ' ' -; }
 compiles() { [ "$compiled" = "$1" ] || fail "expected to compile \"$1\", not \"$compiled\""; }
 the_shim() { find "$home/out" -maxdepth 1 -name 'libcgotorch-*'; }
 test_two_builds_of_the_shim_at_once_do_not_meet() {
@@ -397,7 +400,7 @@ test_a_second_checkout_compiles_nothing() {
   compiles ""
   [ -z "$out" ] || fail "nothing was built, and it says something"
 }
-test_a_changed_source_is_compiled_however_old_it_is_and_the_others_are_not() {
+test_a_changed_source_is_compiled_however_old_it_is_and_other_units_are_not() {
   fake_compiler
   build "$here/.."
   clone "$home/second"
@@ -405,7 +408,7 @@ test_a_changed_source_is_compiled_however_old_it_is_and_the_others_are_not() {
   touch -d @0 "$home/second/cgotorch/src/memory.cc"
   build "$home/second"
   succeeds
-  compiles memory.cc
+  compiles "$(unit_of memory.cc)"
   says '^libcgotorch is built'
   build "$here/.." # its objects are still there
   succeeds
@@ -430,14 +433,14 @@ test_a_changed_header_flag_or_compiler_compiles_everything() {
   succeeds
   compiles "$(all_sources)"
 }
-test_a_new_hash_compiles_only_the_source_that_tells_it() {
+test_a_new_hash_compiles_only_the_unit_of_the_source_that_tells_it() {
   fake_compiler
   build "$here/.."
   clone "$home/second"
   sed -i 's/CT_ABI ".*"/CT_ABI "0123456789ab"/' "$home/second/cgotorch/zz_abi.h"
   build "$home/second"
   succeeds
-  compiles context.cc
+  compiles "$(unit_of context.cc)"
   [ -f "$home/out/libcgotorch-0123456789ab.so" ] || fail "no library of that name"
   [ "$(the_shim | wc -l)" = 2 ] || fail "the other checkout's library is gone"
 }
@@ -466,10 +469,10 @@ test_make_setup_says_what_it_built_and_what_comes_next() {
 }
 test_a_failed_build_of_the_shim_leaves_no_temporary_file() {
   fake_compiler
-  sed -i '2i case "$*" in *tensor.cc*) for a; do :; done; echo half >"$a"; exit 1 ;; esac' "$home/cxx"
+  sed -i '2i case "$*" in *tensor-*) for a; do :; done; echo half >"$a"; exit 1 ;; esac' "$home/cxx"
   build "$here/.."
   [ "$status" != 0 ] || fail "expected failure"
-  [ -z "$(find "$home/out" -name '*.tmp' -o -name 'tensor-*.o' -o -name 'libcgotorch-*')" ] || fail "something half made is left"
+  [ -z "$(find "$home/out" -name '*.tmp' -o -name '*tensor-*.o' -o -name 'libcgotorch-*')" ] || fail "something half made is left"
 }
 
 ran=0 bad=0

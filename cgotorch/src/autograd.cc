@@ -14,11 +14,6 @@
 
 namespace ct {
 
-static torch::autograd::variable_list list_of(const ct_tensor *items, int64_t count) {
-  auto l = get_list(items, count);
-  return {l.begin(), l.end()};
-}
-
 static void not_answering() {
   TORCH_CHECK(!answering, "a backward pass cannot start inside the backward of a Function or inside a Checkpoint that is computed again");
 }
@@ -26,7 +21,7 @@ static void not_answering() {
 ct_code backward(const ct_tensor *tensors, int64_t count, const ct_tensor *gradients, int32_t retain_graph, int32_t create_graph) {
   return guard([&] {
     not_answering();
-    torch::autograd::backward(list_of(tensors, count), gradients ? list_of(gradients, count) : torch::autograd::variable_list{},
+    torch::autograd::backward(get_vector(tensors, count), gradients ? get_vector(gradients, count) : torch::autograd::variable_list{},
                               retain_graph != 0, create_graph != 0);
   });
 }
@@ -35,8 +30,8 @@ ct_code grad_of(const ct_tensor *outputs, int64_t count, const ct_tensor *gradie
                 int32_t retain_graph, int32_t create_graph, int32_t allow_unused, ct_tensor *out) {
   return guard([&] {
     not_answering();
-    auto r = torch::autograd::grad(list_of(outputs, count), list_of(inputs, inputs_count),
-                                   gradients ? list_of(gradients, count) : torch::autograd::variable_list{}, retain_graph != 0,
+    auto r = torch::autograd::grad(get_vector(outputs, count), get_vector(inputs, inputs_count),
+                                   gradients ? get_vector(gradients, count) : torch::autograd::variable_list{}, retain_graph != 0,
                                    create_graph != 0, allow_unused != 0);
     for (int64_t i = 0; i < inputs_count; i++) out[i] = give(std::move(r[i]));
   });

@@ -158,12 +158,12 @@ template <Stub::FnPtr *former> static void kernel(const at::TensorBase &self, do
   (*former)(self, p, generator);
 }
 
-static Stub::FnPtr plain, avx2, avx512;
+static Stub::FnPtr basic, avx2, avx512;
 
 // Before the first draw, at which libtorch chooses one of the three for good.
 void tune_bernoulli() {
-  if (plain || !__builtin_cpu_supports("avx2")) return;
-  plain = std::exchange(Stub::DEFAULT, kernel<&plain>);
+  if (basic || !__builtin_cpu_supports("avx2")) return;
+  basic = std::exchange(Stub::DEFAULT, kernel<&basic>);
   if ((avx2 = Stub::AVX2)) Stub::AVX2 = kernel<&avx2>;
   if ((avx512 = Stub::AVX512)) Stub::AVX512 = kernel<&avx512>;
 }

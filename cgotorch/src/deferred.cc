@@ -233,8 +233,8 @@ ct_code remove_after_gradient(ct_tensor t, int64_t number) {
   });
 }
 
-// list_of turns NULL entries into undefined tensors.
-static variable_list list_of(const ct_tensor *items, int64_t count) {
+// list_with_undefined turns NULL entries into undefined tensors.
+static variable_list list_with_undefined(const ct_tensor *items, int64_t count) {
   variable_list list(count);
   for (int64_t i = 0; i < count; i++)
     if (items[i]) list[i] = get(items[i]);
@@ -244,11 +244,11 @@ static variable_list list_of(const ct_tensor *items, int64_t count) {
 ct_code defer(int64_t number, int32_t kind, const ct_tensor *items, int64_t count, const ct_tensor *outputs, int64_t outputs_count,
               ct_tensor *results) {
   return guard([&] {
-    auto inputs = list_of(items, count);
+    auto inputs = list_with_undefined(items, count);
     std::shared_ptr<Deferred> node(new Deferred(number, kind, torch::autograd::collect_next_edges(inputs)), torch::autograd::deleteNode);
     for (auto &v : inputs) node->inputs.emplace_back(v, false);
     variable_list made;
-    for (auto &o : list_of(outputs, outputs_count)) {
+    for (auto &o : list_with_undefined(outputs, outputs_count)) {
       auto r = o.defined() ? o.tensor_data() : o;
       if (r.defined() && torch::autograd::isDifferentiableType(r.scalar_type()))
         torch::autograd::set_history(r, node);
@@ -274,8 +274,8 @@ ct_code start_backward(const ct_tensor *outputs, int64_t count, const ct_tensor 
   return guard([&] {
     TORCH_CHECK(!answering, "a backward pass cannot start inside the backward of a Function or inside a Checkpoint that is computed again");
     auto session = std::make_shared<Session>();
-    auto roots = list_of(outputs, count), leaves = list_of(inputs, inputs_count);
-    auto root_gradients = gradients ? list_of(gradients, count) : variable_list{};
+    auto roots = list_with_undefined(outputs, count), leaves = list_with_undefined(inputs, inputs_count);
+    auto root_gradients = gradients ? list_with_undefined(gradients, count) : variable_list{};
     auto *generators = swap_generators(nullptr);
     swap_generators(generators);
     Worker::run([=, state = at::ThreadLocalState(), sequence = at::sequence_number::peek()]() mutable {
@@ -308,11 +308,11 @@ ct_code start_backward(const ct_tensor *outputs, int64_t count, const ct_tensor 
   });
 }
 
-static Session &of(void *session) { return **static_cast<std::shared_ptr<Session> *>(session); }
+static Session &session_of(void *session) { return **static_cast<std::shared_ptr<Session> *>(session); }
 
 ct_code next_request(void *p, ct_request *out) {
   return guard([&] {
-    auto &session = of(p);
+    auto &session = session_of(p);
     std::unique_lock<std::mutex> lock(session.mutex);
     session.changed.wait(lock, [&] { return session.over || !session.questions.empty(); });
     *out = ct_request{};
@@ -334,9 +334,9 @@ ct_code next_request(void *p, ct_request *out) {
 }
 
 void answer(void *p, const ct_tensor *tensors, int64_t count, const char *failure, int64_t failure_length) {
-  auto &session = of(p);
+  auto &session = session_of(p);
   std::lock_guard<std::mutex> lock(session.mutex);
-  session.asked->answer = list_of(tensors, count);
+  session.asked->answer = list_with_undefined(tensors, count);
   session.asked->failure = std::string(failure, failure_length);
   session.asked->sequence = at::sequence_number::peek();
   session.asked->answered = true;

@@ -21,16 +21,16 @@ template <class T> static void some(T *out, const T *numbers, const uint8_t *pac
 }
 
 #ifdef __x86_64__
-#define AVX2 __attribute__((target("avx2")))
+#define TARGET_AVX2 __attribute__((target("avx2")))
 
 // Sixteen numbers of two bytes or of four at places that are bytes, by a shuffle for each byte of them.
-static inline AVX2 void look_up(uint16_t *out, const __m128i *planes, __m128i places) {
+static inline TARGET_AVX2 void look_up(uint16_t *out, const __m128i *planes, __m128i places) {
   __m128i low = _mm_shuffle_epi8(planes[0], places), high = _mm_shuffle_epi8(planes[1], places);
   _mm_storeu_si128(reinterpret_cast<__m128i *>(out), _mm_unpacklo_epi8(low, high));
   _mm_storeu_si128(reinterpret_cast<__m128i *>(out + 8), _mm_unpackhi_epi8(low, high));
 }
 
-static inline AVX2 void look_up(uint32_t *out, const __m128i *planes, __m128i places) {
+static inline TARGET_AVX2 void look_up(uint32_t *out, const __m128i *planes, __m128i places) {
   __m128i b[4];
   for (int k = 0; k < 4; k++) b[k] = _mm_shuffle_epi8(planes[k], places);
   __m128i low[2] = {_mm_unpacklo_epi8(b[0], b[1]), _mm_unpackhi_epi8(b[0], b[1])};
@@ -41,7 +41,7 @@ static inline AVX2 void look_up(uint32_t *out, const __m128i *planes, __m128i pl
   }
 }
 
-template <class U> static AVX2 void block(U *out, const U *numbers, const uint8_t *packed) {
+template <class U> static TARGET_AVX2 void block(U *out, const U *numbers, const uint8_t *packed) {
   alignas(16) uint8_t bytes[sizeof(U)][16];
   for (int i = 0; i < 16; i++)
     for (size_t k = 0; k < sizeof(U); k++) bytes[k][i] = static_cast<uint8_t>(numbers[i] >> (8 * k));

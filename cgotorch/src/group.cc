@@ -30,7 +30,6 @@ namespace ct {
 
 using c10::intrusive_ptr;
 using std::chrono::milliseconds;
-static Tensors tensors_of(const ct_tensor *items, int64_t count) { return get_list(items, count).vec(); }
 
 namespace {
 
@@ -453,7 +452,7 @@ ct_code exchange(void *group, ct_tensor t, int32_t peer, int32_t sends) {
 ct_code new_reducer(void *group, const ct_tensor *params, int64_t count, const char *const *names, const int8_t *sparse,
                     const ct_reducer_options *o, void **out) {
   return guard([&] {
-    auto list = tensors_of(params, count);
+    auto list = get_vector(params, count);
     std::vector<bool> is_sparse(count, false);
     for (int64_t i = 0; sparse && i < count; i++) is_sparse[i] = sparse[i] != 0;
     // As Python does: one bucket until the first pass has shown in which order gradients come, unless it may not have all of them.
@@ -494,7 +493,7 @@ ct_code reducer_before_backward(void *reducer, const ct_tensor *outputs, int64_t
   return guard([&] {
     NothingUnused handler;
     c10::WarningUtils::WarningHandlerGuard warnings(&handler);
-    reducer_of(reducer)->prepare_for_backward(tensors_of(outputs, count));
+    reducer_of(reducer)->prepare_for_backward(get_vector(outputs, count));
   });
 }
 

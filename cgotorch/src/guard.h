@@ -66,6 +66,7 @@ inline std::optional<at::Tensor> get_optional(const ct_tensor &t) {
 inline at::TensorList get_list(const ct_tensor *items, int64_t count) {
   return {reinterpret_cast<const at::Tensor *>(items), static_cast<size_t>(count)};
 }
+inline std::vector<at::Tensor> get_vector(const ct_tensor *items, int64_t count) { return get_list(items, count).vec(); }
 inline c10::List<std::optional<at::Tensor>> get_optional_list(const ct_tensor *items, int64_t count) {
   c10::List<std::optional<at::Tensor>> list;
   list.reserve(count);

@@ -94,7 +94,7 @@ void play(const Call &call) {
   }
 }
 
-Recording &of(void *graph) { return *static_cast<Recording *>(graph); }
+Recording &recording_of(void *graph) { return *static_cast<Recording *>(graph); }
 
 ct_code new_graph(int32_t, void **graph) {
   return guard([&] {
@@ -108,31 +108,31 @@ ct_code register_generator(void *, ct_generator) { return scope_slot; } // a CPU
 ct_code begin_capture(void *graph, const ct_pool *) {
   return guard([&] {
     TORCH_CHECK(!recording, "a graph is being captured already");
-    TORCH_CHECK(of(graph).calls.empty(), "this graph was captured; reset it first");
-    of(graph).begin();
-    recording = &of(graph);
+    TORCH_CHECK(recording_of(graph).calls.empty(), "this graph was captured; reset it first");
+    recording_of(graph).begin();
+    recording = &recording_of(graph);
   });
 }
 ct_code end_capture(void *graph, int32_t failed) {
   return guard([&] {
-    TORCH_CHECK(recording == &of(graph), "this graph is not being captured");
+    TORCH_CHECK(recording == &recording_of(graph), "this graph is not being captured");
     recording = nullptr;
-    of(graph).end();
-    if (failed) of(graph).calls.clear();
+    recording_of(graph).end();
+    if (failed) recording_of(graph).calls.clear();
   });
 }
 ct_code replay(void *graph) {
   return guard([&] {
-    TORCH_CHECK(!of(graph).calls.empty(), "there is nothing to replay: the graph was not captured");
+    TORCH_CHECK(!recording_of(graph).calls.empty(), "there is nothing to replay: the graph was not captured");
     at::AutoDispatchBelowADInplaceOrView below;
-    for (const auto &call : of(graph).calls) play(call);
+    for (const auto &call : recording_of(graph).calls) play(call);
   });
 }
 ct_code pool(void *graph, ct_pool *out) {
   return guard([&] { *out = {reinterpret_cast<uint64_t>(graph), 0}; });
 }
 ct_code reset(void *graph) {
-  return guard([&] { of(graph).calls.clear(); });
+  return guard([&] { recording_of(graph).calls.clear(); });
 }
 void free_graph(void *graph) { delete static_cast<Recording *>(graph); }
 
