@@ -58,22 +58,25 @@ example: setup ## train the license-plate reader, examples/crnn_plates (QUICK=1:
 example-bert: setup ## train BERT to find spam among text messages, examples/bert_classification (QUICK=1: half the epochs)
 	go run ./examples/bert_classification $(if $(QUICK),-quick)
 
-# Where make test counts its golden cases, for make test-portable.
+# Where make test counts its golden cases and, within make check, keeps the test binaries, for make test-portable.
 GOLDEN_COUNT := $(CURDIR)/.build/count/golden
+GOLDEN_BIN   := $(CURDIR)/.build/count/binaries
+# The packages whose tests take longest. They are named first, and so begin first: at the end no core waits for one of them.
+LONGEST := ./trainer/engine ./text ./internal/bench ./trainer ./torch
 # go vet is left to make lint, which runs it with more analyzers.
 test: setup seed $(TOOLS)/bin/gotestsum ## all tests that this machine can run, shuffled; none may skip because libtorch is missing
-	@rm -f $(GOLDEN_COUNT)
-	GOTRAINER_REQUIRE_TORCH=1 GOTRAINER_GOLDEN_COUNT=$(GOLDEN_COUNT) $(call gotest,test) -vet off -timeout 25m ./...
+	@rm -rf $(GOLDEN_COUNT) $(GOLDEN_BIN)
+	GOTRAINER_REQUIRE_TORCH=1 GOTRAINER_GOLDEN_COUNT=$(GOLDEN_COUNT) $(if $(QUICK),GOTRAINER_GOLDEN_BINARIES=$(GOLDEN_BIN)) $(call gotest,test) -vet off -timeout 25m $(LONGEST) ./...
 	GOMP_SPINCOUNT=300000 $(call gotest,interruptions) -vet off -count 1 -run TestTheThreadsOfAnMLPAreNotInterrupted ./internal/bench # alone: other tests would interrupt it, and its threads must keep spinning
 
 # The packages that start goroutines, share memory between them, or call C.
-CONCURRENT := ./accelerate ./cgotorch ./checkpoint ./data/... ./dist/... ./hub ./models/crnn ./models/platereader \
-	./nn/... ./optim/lr ./run ./text ./torch/... ./trainer/... ./vision
+CONCURRENT := ./trainer/engine ./torch ./text ./accelerate ./cgotorch ./checkpoint ./data/... ./dist/... ./hub ./models/crnn ./models/platereader \
+	./nn/... ./optim/lr ./run ./torch/... ./trainer/... ./vision
 race: setup seed $(TOOLS)/bin/gotestsum ## the shorter tests of packages with goroutines or C under the race detector, with every write of a Go pointer checked against cgo's rules
 	GOEXPERIMENT=cgocheck2 GOTRAINER_REQUIRE_TORCH=1 $(call gotest,race) -race -short -vet off -timeout 25m $(CONCURRENT)
 
 test-portable: setup ## the golden tests on the code paths of other CPUs, with a table of equal, close and failed cases (QUICK=1, after make test: as two other CPUs)
-	go run ./internal/portable $(if $(QUICK),-rows '^a CPU|^this CPU' -counted $(GOLDEN_COUNT))
+	go run ./internal/portable $(if $(QUICK),-rows '^a CPU|^this CPU' -counted $(GOLDEN_COUNT) -binaries $(GOLDEN_BIN))
 
 # Emulates a CPU without SVE: with SVE some libraries under libtorch use instructions that qemu 7.2 lacks.
 ARM64 := GOTRAINER_HOME=$(CURDIR)/.build/arm64 CC=aarch64-linux-gnu-gcc
@@ -107,7 +110,7 @@ asan: setup seed $(TOOLS)/bin/gotestsum ## the tests of packages that hold tenso
 	$(MAKE) --silent --no-print-directory -C cgotorch/src -j$(CORES) $$paths OUT=$(CURDIR)/.build/asan SANITIZE=address; \
 	LIBTORCH=$$(sed -n 's|^LIB=\(.*\)/lib$$|\1|p' <<< "$$paths") GOTRAINER_LIB=$(CURDIR)/.build/asan GOTRAINER_REQUIRE_TORCH=1 ASAN_OPTIONS=$(ASAN_OPTIONS) \
 	$(call gotest,asan) -asan $(if $(QUICK),-short) -count 1 -timeout 25m -skip '$(ASAN_SKIP)' \
-		-exec "env LD_PRELOAD=$$($(CC) -print-file-name=libasan.so):$$($(CXX) -print-file-name=libstdc++.so.6)" ./torch ./cgotorch ./nn/... ./optim ./amp
+		-exec "env LD_PRELOAD=$$($(CC) -print-file-name=libasan.so):$$($(CXX) -print-file-name=libstdc++.so.6)" ./torch ./optim ./nn/... ./cgotorch ./amp
 
 fault: setup seed ## inject faults (kills, signals, I/O errors, full disks) into real runs and compare the results bitwise (LONG=1: for hours)
 	go run ./internal/fault -seed $(SEED) $(if $(LONG),-long)

@@ -24,6 +24,10 @@ import (
 // of JSON each.
 const File = "GOTRAINER_GOLDEN_COUNT"
 
+// Binaries is the environment variable with the name of a folder in which the test binaries that count
+// cases are kept, by the names that KeptAs gives them. go test removes those that it runs.
+const Binaries = "GOTRAINER_GOLDEN_BINARIES"
+
 // Record is a line of the file.
 type Record struct {
 	Family   string // "operators"
@@ -52,6 +56,11 @@ func Start(t testing.TB, family, name string) *Case {
 	path := os.Getenv(File)
 	if path == "" {
 		return nil
+	}
+	if folder := os.Getenv(Binaries); folder != "" {
+		if err := keepOnce(folder); err != nil {
+			t.Error(err)
+		}
 	}
 	test, _, _ := strings.Cut(t.Name(), "/")
 	c := &Case{record: Record{Family: family, Name: name, Test: test}}

@@ -1,10 +1,15 @@
 package goldencount
 
 import (
+	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func TestCasesAreWrittenWhenTheirTestEnds(t *testing.T) {
@@ -41,4 +46,25 @@ func TestNothingIsCountedWithoutTheVariable(t *testing.T) {
 	}
 	c.Compare(true)
 	c.Explain("nobody asks")
+}
+
+func TestTheTestBinaryIsKept(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "new")
+	t.Setenv(File, filepath.Join(t.TempDir(), "count"))
+	t.Setenv(Binaries, folder)
+	t.Run("a case", func(t *testing.T) { Start(t, "family", "name") })
+	binary, err := os.Executable()
+	require.NoError(t, err)
+	want, err := os.ReadFile(binary)
+	require.NoError(t, err)
+	name := filepath.Join(folder, KeptAs("github.com/gotrainer/gotrainer/internal/goldencount"))
+	got, err := os.ReadFile(name)
+	require.NoError(t, err)
+	assert.True(t, bytes.Equal(want, got))
+
+	require.NoError(t, keep(folder), "it replaces an earlier one")
+	require.NoError(t, os.Remove(name))
+	require.NoError(t, copyProgram(binary, name))
+	require.NoError(t, exec.Command(name, "-test.run", "^$").Run(), "a copy is a program")
+	require.ErrorIs(t, copyProgram(binary, name), os.ErrExist)
 }

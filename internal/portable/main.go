@@ -5,6 +5,7 @@
 //	go run ./internal/portable                                  # make test-portable
 //	go run ./internal/portable -rows MKL                        # the rows whose names match, after the first
 //	go run ./internal/portable -counted FILE -rows '^this CPU'  # after make test, which counts the cases
+//	go run ./internal/portable -binaries FOLDER                 # with the test binaries that were kept there
 //
 // For each row it prints the number of cases, and how many of them are bitwise equal to PyTorch's
 // numbers, within a tolerance, or failed. The exit status is 1 if any failed.
@@ -34,19 +35,21 @@ func main() {
 		"where one of them needs it")
 	counted := flag.String("counted", "", "run only the tests that counted cases in this file, which "+
 		goldencount.File+" named when all tests ran; the first row is then not needed to find them")
+	kept := flag.String("binaries", "", "folder of test binaries that need not be built, which "+
+		goldencount.Binaries+" named when all tests ran")
 	jobs := flag.Int("jobs", runtime.NumCPU(), "how many rows run at the same time")
 	logs := flag.String("logs", filepath.Join(".build", "portable"), "folder of the tests' output, which is emptied "+
 		"first")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *only, *counted, *logs, max(1, *jobs)); err != nil {
+	if err := run(ctx, *only, *counted, *kept, *logs, max(1, *jobs)); err != nil {
 		fmt.Fprintln(os.Stderr, "portable:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, only, counted, logs string, jobs int) error {
+func run(ctx context.Context, only, counted, kept, logs string, jobs int) error {
 	match, err := regexp.Compile(only)
 	if err != nil {
 		return fmt.Errorf("-rows: %w", err)
@@ -59,11 +62,11 @@ func run(ctx context.Context, only, counted, logs string, jobs int) error {
 		return err
 	}
 	started := time.Now()
-	suites, err := build(ctx, filepath.Join(logs, "bin"))
+	suites, err := build(ctx, kept, filepath.Join(logs, "bin"))
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%d packages with golden tests, built in %.0f s\n", len(suites), time.Since(started).Seconds())
+	fmt.Printf("%d packages with golden tests, ready in %.0f s\n", len(suites), time.Since(started).Seconds())
 
 	if counted != "" {
 		if err := narrow(suites, counted); err != nil {
@@ -159,8 +162,8 @@ type suite struct {
 }
 
 // build finds the packages whose tests compare with golden values, so that none is forgotten, and
-// builds their tests.
-func build(ctx context.Context, bin string) ([]suite, error) {
+// builds the tests that were not kept.
+func build(ctx context.Context, kept, bin string) ([]suite, error) {
 	list, err := output(ctx, "go", "list", "-test", "-f", "{{.ImportPath}}\t{{.Dir}}\t{{.Deps}}", "./...")
 	if err != nil {
 		return nil, err
@@ -170,15 +173,29 @@ func build(ctx context.Context, bin string) ([]suite, error) {
 		return nil, fmt.Errorf("go list found no package whose tests import internal/golden or internal/goldencount; " +
 			"run this in a checkout of gotrainer")
 	}
-	args := []string{"test", "-c", "-o", bin + string(filepath.Separator)}
+	bin, err = filepath.Abs(bin)
+	if err == nil && kept != "" {
+		kept, err = filepath.Abs(kept)
+	}
+	if err != nil {
+		return nil, err
+	}
+	command := []string{"test", "-c", "-o", bin + string(filepath.Separator)}
+	missing := command
 	for i, s := range suites {
-		suites[i].binary = filepath.Join(bin, filepath.Base(s.name)+".test")
-		args = append(args, s.name)
+		suites[i].binary = filepath.Join(kept, goldencount.KeptAs(s.name))
+		if _, err := os.Stat(suites[i].binary); kept == "" || err != nil {
+			suites[i].binary = filepath.Join(bin, filepath.Base(s.name)+".test")
+			missing = append(missing, s.name)
+		}
+	}
+	if len(missing) == len(command) {
+		return suites, nil
 	}
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return nil, err
 	}
-	_, err = output(ctx, "go", args...)
+	_, err = output(ctx, "go", missing...)
 	return suites, err
 }
 
