@@ -34,7 +34,10 @@ func TestGradientsAreFiniteDifferences(t *testing.T) {
 		t.Fatalf("no cases: %v", err)
 	}
 	checked := 0
-	for _, path := range files {
+	for i, path := range files {
+		if testing.Short() && i%5 > 0 {
+			continue
+		}
 		name := strings.TrimSuffix(filepath.Base(path), ".safetensors")
 		if notTheDerivative[name] != "" {
 			continue
@@ -47,7 +50,7 @@ func TestGradientsAreFiniteDifferences(t *testing.T) {
 			})
 		})
 	}
-	if checked < 300 {
+	if checked < 300 && !testing.Short() {
 		t.Errorf("%d cases have gradients, want 300 and more", checked)
 	}
 }

@@ -86,6 +86,9 @@ func stubSource(abi, size, version string) string {
 }
 
 func TestLoaderSaysWhatIsMissing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a process for each case; not with -short")
+	}
 	const remedy = "make setup"
 	for _, c := range []struct {
 		name    string

@@ -41,6 +41,9 @@ func TestCPUsThatLackInstructionsOfLibtorchAreRefused(t *testing.T) {
 
 func TestReproducible(t *testing.T) {
 	testenv.RequireTorch(t)
+	if testing.Short() {
+		t.Skip("starts a process for each case; not with -short")
+	}
 	if build, err := torch.BuildInfo(); err != nil || build.Reproducible == 0 {
 		t.Skip("this CPU has no AVX2")
 	}
