@@ -140,7 +140,8 @@ func padRows[T any](rows [][]T, value T, p Padding) (Padded[T], error) {
 	return padded, nil
 }
 
-// Stack returns one field of all samples, such as their classes.
+// Stack returns one field of all samples, such as their classes. For a field that is a slice, such as
+// the features of a row of a table, [PadField] makes the matrix that a model takes.
 func Stack[S, T any](samples []S, field func(S) T) []T {
 	values := make([]T, len(samples))
 	for i, s := range samples {
