@@ -19,7 +19,8 @@ type column struct {
 	full    int   // the definition level of a value that is not null
 	item    int   // the definition level from which a list has an item; 0 if it is not a list
 	set     func(v reflect.Value, value parquet.Value) error
-	element reflect.Type // of a list: that of its items
+	element reflect.Type // of a list: that of its items; of a pointer: what it points to
+	text    bool         // set stores strings
 	pointer bool         // the field is a pointer, nil if the value is missing
 }
 
@@ -100,8 +101,10 @@ func (c *column) bind(t reflect.Type, from *parquet.Column) error {
 		t = t.Elem()
 	} else if t.Kind() == reflect.Pointer {
 		c.pointer = true
+		c.element = t.Elem()
 		t = t.Elem()
 	}
+	c.text = t.Kind() == reflect.String
 	var err error
 	c.set, err = valueSetter(t, leaf)
 	return err
@@ -116,13 +119,14 @@ func describe(c *parquet.Column) string {
 	return strings.Join(names, ", ")
 }
 
-// weigh returns how many bytes a value needs in addition to the row itself.
-func (c column) weigh(v parquet.Value) int64 {
+// weigh returns how many bytes a value needs in addition to the row itself. A shared value is a
+// string that another row has too.
+func (c column) weigh(v parquet.Value, shared bool) int64 {
 	n := int64(0)
-	if c.item > 0 {
+	if c.item > 0 || c.pointer && v.DefinitionLevel() == c.full {
 		n = int64(c.element.Size())
 	}
-	if kind := v.Kind(); kind == parquet.ByteArray || kind == parquet.FixedLenByteArray {
+	if kind := v.Kind(); !shared && (kind == parquet.ByteArray || kind == parquet.FixedLenByteArray) {
 		n += int64(len(v.ByteArray()))
 	}
 	return n

@@ -25,7 +25,8 @@
 // Reading a row decodes its whole group, and groups are kept until together they exceed
 // [Options].Cache. For a larger file, visit the rows in an order that stays within a group for a
 // while: as a stream ([Rows.Samples]) that is shuffled by
-// [github.com/gotrainer/gotrainer/data.ShuffleStream], not in the order of data.Shuffled.
+// [github.com/gotrainer/gotrainer/data.ShuffleStream], not in the order of data.Shuffled, where
+// almost every row decodes a group again. The default logger of log/slog reports such an order once.
 package parquet
 
 import (
@@ -86,7 +87,10 @@ type Rows[T any] struct {
 	names   []string
 	columns []column
 
+	estimate int64 // size of all groups when decoded, from the metadata
+
 	mutex  sync.Mutex
+	order  order
 	kept   map[int]*group
 	recent []int // the groups in kept, the most recently used last
 	weight int64
@@ -144,13 +148,16 @@ func (r *Rows[T]) open() (err error) {
 			return err
 		}
 		total := 0
-		for _, g := range r.file.RowGroups() {
+		for k, g := range r.file.RowGroups() {
 			n := g.NumRows()
 			if n < 0 || n > int64(1)<<40 || total > 1<<40 {
 				return fmt.Errorf("%w: a row group claims %d rows", ErrFormat, n)
 			}
 			total += int(n)
 			r.groups, r.ends = append(r.groups, g), append(r.ends, total)
+			if weight, err := r.weigh(k); err == nil { // else the error is that of the group's rows
+				r.estimate += weight
+			}
 		}
 		return nil
 	})
@@ -230,7 +237,7 @@ func (r *Rows[T]) find(i int) (k, at int) {
 // At returns row i.
 func (r *Rows[T]) At(i int) (row T, err error) {
 	k, at := r.find(i)
-	rows, bad, err := r.group(k)
+	rows, bad, err := r.group(k, 1)
 	if err != nil {
 		return row, err
 	}
@@ -253,7 +260,7 @@ func (r *Rows[T]) Samples(_, skip int) iter.Seq2[T, error] {
 		}
 		for i := skip; i < r.Len(); {
 			k, at := r.find(i)
-			rows, bad, err := r.group(k)
+			rows, bad, err := r.group(k, r.ends[k]-i)
 			if err != nil {
 				yield(none, err)
 				return
@@ -265,6 +272,7 @@ func (r *Rows[T]) Samples(_, skip int) iter.Seq2[T, error] {
 				}
 				i++
 			}
+			r.pass(k)
 		}
 	}
 }

@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/gotrainer/gotrainer/data"
@@ -357,29 +360,146 @@ func TestFileThatChangesIsNoticed(t *testing.T) {
 	}
 }
 
-// TestATextOfADictionaryIsWeighedForEveryRow covers a text that many rows share: the dictionary has
-// it once, so that neither the file nor the sizes in its metadata are large.
-func TestATextOfADictionaryIsWeighedForEveryRow(t *testing.T) {
+// repeated writes a file whose rows all have the same 64 KiB. The dictionary has them once, so that
+// neither the file nor the sizes in its metadata are large.
+func repeated(t *testing.T, rows, groupRows int) string {
+	t.Helper()
 	type long struct {
-		Text string `parquet:"text,dict,snappy" table:"text"`
+		Text string `parquet:"text,dict,snappy"`
 	}
 	path := filepath.Join(t.TempDir(), "a.parquet")
 	text := strings.Repeat("x", 1<<16)
-	if err := parquetgo.WriteFile(path, slices.Repeat([]long{{text}}, 1000)); err != nil {
-		t.Fatal(err)
+	require.NoError(t, parquetgo.WriteFile(path, slices.Repeat([]long{{text}}, rows),
+		parquetgo.MaxRowsPerRowGroup(int64(groupRows))))
+	return path
+}
+
+func TestBytesOfADictionaryAreWeighedForEveryRow(t *testing.T) {
+	type long struct {
+		Text []byte `table:"text"`
 	}
+	path := repeated(t, 1000, 1000)
 	for limit, want := range map[int64]string{1 << 20: "more bytes than Options.MaxRowGroup",
 		0: ""} {
 		rows, err := parquet.Open[long](path, parquet.Options{MaxRowGroup: limit})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		defer rows.Close()
 		if _, err = rows.At(999); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("with MaxRowGroup %d: At = %v, want %q", limit, err, want)
 		}
-		if err := rows.Close(); err != nil {
-			t.Error(err)
+	}
+}
+
+// TestRowsShareTheTextsOfADictionary covers columns such as the context of a question or the name
+// of a source.
+func TestRowsShareTheTextsOfADictionary(t *testing.T) {
+	type long struct {
+		Text string `table:"text"`
+	}
+	rows, err := parquet.Open[long](repeated(t, 1000, 1000), parquet.Options{MaxRowGroup: 1 << 20})
+	require.NoError(t, err)
+	defer rows.Close()
+	first, err := rows.At(0)
+	require.NoError(t, err)
+	last, err := rows.At(999)
+	require.NoError(t, err)
+	assert.Len(t, last.Text, 1<<16)
+	assert.Same(t, unsafe.StringData(first.Text), unsafe.StringData(last.Text))
+}
+
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func TestTheCacheCountsWhatRowsReallyTake(t *testing.T) {
+	type long struct {
+		Text []byte `table:"text"`
+	}
+	const groups, each = 20, 50 // a group takes 3 MiB, and 70 KiB by its metadata
+	rows, err := parquet.Open[long](repeated(t, groups*each, each), parquet.Options{Cache: 8 << 20})
+	require.NoError(t, err)
+	defer rows.Close()
+	before := heap()
+	for k := range groups {
+		_, err := rows.At(k * each)
+		require.NoError(t, err)
+	}
+	assert.Less(t, heap()-before, int64(10<<20))
+	runtime.KeepAlive(rows)
+}
+
+func TestAStreamKeepsNoGroupsThatWillBeEvicted(t *testing.T) {
+	type long struct {
+		Text string `table:"text"`
+	}
+	const groups, each = 200, 5
+	path := repeated(t, groups*each, each)
+	for cache, kept := range map[int64]bool{4 << 20: false, 64 << 20: true} {
+		rows, err := parquet.Open[long](path, parquet.Options{Cache: cache})
+		require.NoError(t, err)
+		defer rows.Close()
+		before := heap()
+		for _, err := range rows.Samples(0, 0) {
+			require.NoError(t, err)
 		}
+		assert.Equal(t, kept, heap()-before > 2<<20, "with a cache of %d", cache)
+		runtime.KeepAlive(rows)
+	}
+}
+
+func TestAnOrderThatDecodesGroupsAgainIsReportedOnce(t *testing.T) {
+	type long struct {
+		Text string `table:"text"`
+	}
+	const groups, each = 4, 500
+	path := repeated(t, groups*each, each)
+	for _, c := range []struct {
+		name  string
+		cache int64
+		visit func(rows *parquet.Rows[long]) error
+		want  int
+	}{
+		{"shuffled", 1, func(rows *parquet.Rows[long]) error {
+			for i := range 40 {
+				if _, err := rows.At(i % groups * each); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, 1},
+		{"shuffled, but everything fits", 0, func(rows *parquet.Rows[long]) error {
+			for i := range 40 {
+				if _, err := rows.At(i % groups * each); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, 0},
+		{"streams", 1, func(rows *parquet.Rows[long]) error {
+			for pass := range 10 {
+				for _, err := range rows.Samples(pass, 0) {
+					if err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		}, 0},
+	} {
+		var log bytes.Buffer
+		old := slog.Default()
+		slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+		rows, err := parquet.Open[long](path, parquet.Options{Cache: c.cache})
+		if err == nil {
+			err = c.visit(rows)
+		}
+		slog.SetDefault(old)
+		require.NoError(t, err)
+		require.NoError(t, rows.Close())
+		assert.Equal(t, c.want, strings.Count(log.String(), "raise Options.Cache"), "%s: %s", c.name, &log)
 	}
 }
 
