@@ -124,7 +124,7 @@ func structDecoder[T any](t reflect.Type, f Format, names []string) (decoder[T],
 	}
 	at, err := columns.Match(list, names)
 	if err != nil {
-		return nil, err
+		return nil, otherSeparator(err, f, names)
 	}
 	set := make([]setter, len(list))
 	for k, c := range list {
@@ -332,4 +332,18 @@ func setArray(v reflect.Value, text string, inner setter) error {
 		k++
 		return err
 	})
+}
+
+// otherSeparator adds to an error about missing columns what to do if all names are in one column.
+func otherSeparator(err error, f Format, names []string) error {
+	if len(names) != 1 || f.Columns != nil || f.Syntax != CSV && f.Syntax != TSV {
+		return err
+	}
+	for _, separator := range ",;\t|" {
+		if rune(f.Separator) != separator && strings.ContainsRune(names[0], separator) {
+			return fmt.Errorf("%w; if the columns are separated by %q, set Format.Syntax to CSV and Format.Separator", err,
+				separator)
+		}
+	}
+	return err
 }

@@ -84,7 +84,8 @@ const (
 // withDefaults checks the format and fills in what the zero values mean for a file of this name.
 func (f Format) withDefaults(path string) (Format, error) {
 	if f.Syntax == ByExtension {
-		switch extension := strings.ToLower(filepath.Ext(path)); extension {
+		// Of "train.csv.gz", the extension that counts is .csv: the content is then refused with advice.
+		switch extension := filepath.Ext(strings.TrimSuffix(strings.ToLower(path), ".gz")); extension {
 		case ".csv":
 			f.Syntax = CSV
 		case ".tsv", ".tab":

@@ -148,7 +148,7 @@ func (e Encoding) text(row []byte) (string, error) {
 		return string(runes), nil
 	}
 	if !utf8.Valid(row) {
-		return "", ErrUTF8
+		return "", fmt.Errorf("%w, or set Format.Encoding if it is Latin1", ErrUTF8)
 	}
 	return string(row), nil
 }
@@ -162,6 +162,8 @@ func bomSize(start []byte, e Encoding) (int, error) {
 	case bytes.HasPrefix(start, []byte("\xff\xfe")) && e == UTF8, bytes.HasPrefix(start, []byte("\xfe\xff")) &&
 		e == UTF8:
 		return 0, fmt.Errorf("it is written in UTF-16: %w", ErrUTF8)
+	case e == UTF8 && len(start) > 3 && (start[0] == 0 && start[2] == 0 || start[1] == 0 && start[3] == 0):
+		return 0, fmt.Errorf("every second byte is zero, as in UTF-16: %w", ErrUTF8)
 	case bytes.HasPrefix(start, []byte("\x1f\x8b\x08")):
 		return 0, errors.New("it is compressed by gzip, where no row can be found without reading everything before it; " +
 			"decompress it")
