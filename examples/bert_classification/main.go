@@ -56,10 +56,6 @@ Flags:
 func parse(args []string) (options, error) {
 	var o options
 	f := flag.NewFlagSet("bert_classification", flag.ContinueOnError)
-	f.Usage = func() {
-		fmt.Fprint(f.Output(), usage)
-		f.PrintDefaults()
-	}
 	f.StringVar(&o.out, "out", "runs/bert_classification", "folder of the run")
 	f.StringVar(&o.model, "model", "", "where to start: folder or Hub name of a BERT or a similar encoder "+
 		"(docs/models.md); for "+
@@ -102,7 +98,7 @@ func parse(args []string) (options, error) {
 	f.BoolVar(&o.predict, "predict", false, "classify the texts after the flags, or the lines of standard input, "+
 		"with the model of -out; a tab separates a pair")
 	f.BoolVar(&o.json, "json", false, "-predict prints a line of JSON for each text, with all logits")
-	if err := f.Parse(args); err != nil {
+	if err := run.ParseFlags(f, usage, args); err != nil {
 		return o, err
 	}
 	o.texts = f.Args()

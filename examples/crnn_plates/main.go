@@ -44,10 +44,6 @@ Flags:
 func parse(args []string) (options, error) {
 	var o options
 	f := flag.NewFlagSet("crnn_plates", flag.ContinueOnError)
-	f.Usage = func() {
-		fmt.Fprint(f.Output(), usage)
-		f.PrintDefaults()
-	}
 	f.StringVar(&o.out, "out", "runs/crnn_plates", "folder of the run")
 	f.BoolVar(&o.read, "read", false, "read the pictures named after the flags with the model of -out, and train "+
 		"nothing")
@@ -80,7 +76,7 @@ func parse(args []string) (options, error) {
 	f.Uint64Var(&o.seed, "seed", 42, "seed of weights, plates and their order")
 	f.BoolVar(&o.resume, "resume", false, "continue with the run in -out")
 	f.BoolVar(&o.overwrite, "overwrite", false, "delete an earlier run in -out")
-	if err := f.Parse(args); err != nil {
+	if err := run.ParseFlags(f, usage, args); err != nil {
 		return o, err
 	}
 	o.files = f.Args()

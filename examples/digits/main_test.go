@@ -35,6 +35,15 @@ func TestItIsTheProgramOfTheREADME(t *testing.T) {
 	assert.LessOrEqual(t, strings.Count(first, "\n"), 15)
 }
 
+func TestHelp(t *testing.T) {
+	child := exec.Command(os.Args[0], "-h")
+	child.Env = append(os.Environ(), program+"=1")
+	out, err := child.Output()
+	require.NoError(t, err)
+	assert.True(t, strings.HasPrefix(string(out), "Usage: "+filepath.Base(os.Args[0])+" [flags]\n\nTrains "), string(out))
+	assert.Contains(t, string(out), "where to train: auto")
+}
+
 func TestReadsDigitsItHasNotLearned(t *testing.T) {
 	testenv.RequireTorch(t)
 	dir := t.TempDir()

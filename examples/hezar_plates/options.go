@@ -13,6 +13,7 @@ import (
 	"github.com/gotrainer/gotrainer/compat/hezar/preprocessors"
 	"github.com/gotrainer/gotrainer/compat/hezar/repository"
 	"github.com/gotrainer/gotrainer/models/crnn"
+	"github.com/gotrainer/gotrainer/run"
 )
 
 // Files in the folder that -render creates.
@@ -43,10 +44,6 @@ Flags:
 
 func parse(args []string) (o options, err error) {
 	f := flag.NewFlagSet("hezar_plates", flag.ContinueOnError)
-	f.Usage = func() {
-		fmt.Fprint(f.Output(), usage)
-		f.PrintDefaults()
-	}
 	f.StringVar(&o.base, "base", "", "folder, or repository of the Hub, with the weights to start from and their "+
 		"preprocessor; default: DIR/base")
 	f.StringVar(&o.out, "out", "crnn-plate-fa-v1", "the run's folder")
@@ -57,7 +54,7 @@ func parse(args []string) (o options, err error) {
 	f.BoolVar(&o.exact, "exact", false, "match Hezar 1.0.0 to the last bit, including its defects")
 	f.IntVar(&o.epochs, "epochs", 20, "passes over the training set")
 	f.Float64Var(&o.rate, "lr", 0, "learning rate; default: Hezar's, 2e-5")
-	if err := f.Parse(args); err != nil {
+	if err := run.ParseFlags(f, usage, args); err != nil {
 		return o, err
 	}
 	if f.NArg() != 1 || o.render < 0 {

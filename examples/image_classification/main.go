@@ -52,13 +52,15 @@ type options struct {
 	pictures                 []string
 }
 
+// usage is printed by -h before the list of flags.
+const usage = `Usage: image_classification [flags]                    teach a model to classify pictures
+       image_classification -predict [-out DIR] FILE...  classify pictures with what it learnt
+
+Flags:
+`
+
 func parse(args []string) (o options, err error) {
 	f := flag.NewFlagSet("image_classification", flag.ContinueOnError)
-	f.Usage = func() {
-		fmt.Fprint(f.Output(), "Usage: image_classification [flags]                    teach a model to classify pictures\n"+
-			"       image_classification -predict [-out DIR] FILE...  classify pictures with what it learnt\n\n")
-		f.PrintDefaults()
-	}
 	f.StringVar(&o.data, "data", "", "folder with train and val; default: shapes, which are drawn into OUT/pictures")
 	f.StringVar(&o.model, "model", "", "folder or Hub name of a ViT, DeiT, ResNet or ConvNeXt to begin with; "+
 		"default: a small ViT of random weights")
@@ -72,7 +74,7 @@ func parse(args []string) (o options, err error) {
 	f.BoolVar(&o.resume, "resume", false, "continue with the run in -out")
 	f.BoolVar(&o.overwrite, "overwrite", false, "delete an earlier run in -out")
 	f.BoolVar(&o.predict, "predict", false, "classify the files after the flags with the model in -out")
-	if err := f.Parse(args); err != nil {
+	if err := run.ParseFlags(f, usage, args); err != nil {
 		return o, err
 	}
 	o.pictures = f.Args()

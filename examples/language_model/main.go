@@ -85,13 +85,16 @@ func main() {
 	})
 }
 
+// usage is printed by -h before the list of flags.
+const usage = `Usage: language_model [flags]
+
+Teaches a small GPT-2 to write, from random weights, or fine-tunes a larger one.
+
+Flags:
+`
+
 func parse(args []string) (o options, err error) {
 	f := flag.NewFlagSet("language_model", flag.ContinueOnError)
-	f.Usage = func() {
-		fmt.Fprint(f.Output(), "Usage: language_model [flags]\n\nTeaches a small GPT-2 to write, from random weights, or "+
-			"fine-tunes a larger one.\n\n")
-		f.PrintDefaults()
-	}
 	f.StringVar(&o.train, "train", "", "file with a text in each line; default: 4,827 text messages that come with "+
 		"the example")
 	f.StringVar(&o.chats, "chats", "", "file with a conversation in each line, instead of -train")
@@ -110,7 +113,7 @@ func parse(args []string) (o options, err error) {
 	f.IntVar(&o.lora, "lora", 0, "with -model: train only updates of this rank of all linear layers; 0: all weights")
 	f.BoolVar(&o.fourBit, "load_in_4bit", false, "with -lora: hold the model's own linear layers in four bits (NF4)")
 	f.IntVar(&o.seed, "seed", 1, "of weights, order and drawn tokens")
-	if err := f.Parse(args); err != nil {
+	if err := run.ParseFlags(f, usage, args); err != nil {
 		return o, err
 	}
 	if f.NArg() > 0 || !(o.epochs > 0) || !(o.rate > 0) || o.block < 2 || o.seed < 0 {

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/nn"
@@ -17,15 +18,19 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
+const usage = `Usage: mlp [-device auto|cpu|cuda|cuda:N]
+
+Teaches a small network whether a point is inside a circle. It is made to be read and changed.
+
+Flags:
+`
+
 func main() {
-	flag.Usage = func() {
-		fmt.Fprint(flag.CommandLine.Output(), "Usage: mlp [-device auto|cpu|cuda|cuda:N]\n\nTeaches a small network "+
-			"whether a point is inside a circle. It is made to be read and changed.\n\n")
-		flag.PrintDefaults()
-	}
-	device := flag.String("device", "auto", "where to train: auto (the GPU if there is one), cpu, cuda or cuda:N")
-	flag.Parse()
 	run.Main(func(ctx context.Context) error {
+		device := flag.String("device", "auto", "where to train: auto (the GPU if there is one), cpu, cuda or cuda:N")
+		if err := run.ParseFlags(flag.CommandLine, usage, os.Args[1:]); err != nil {
+			return err
+		}
 		if flag.NArg() > 0 {
 			return run.Usage(fmt.Errorf("%q is not a flag", flag.Arg(0)))
 		}

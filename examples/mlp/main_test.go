@@ -24,7 +24,7 @@ func TestReaches95Percent(t *testing.T) {
 	}
 }
 
-// TestHelp runs the program in a process, because the flag package exits on -h.
+// TestHelp runs the program in a process, because -h ends it.
 func TestHelp(t *testing.T) {
 	if os.Getenv("MLP_HELP") != "" {
 		os.Args = []string{"mlp", "-h"}

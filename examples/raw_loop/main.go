@@ -46,10 +46,6 @@ Flags:
 func parse(args []string) (options, error) {
 	var o options
 	f := flag.NewFlagSet("raw_loop", flag.ContinueOnError)
-	f.Usage = func() {
-		fmt.Fprint(f.Output(), usage)
-		f.PrintDefaults()
-	}
 	f.StringVar(&o.model, "model", "", "folder of a BERT and its tokenizer; default: a small one with random weights")
 	f.StringVar(&o.data, "data", "", "folder of MRPC; default: the SMS Spam Collection")
 	f.BoolVar(&o.accelerate, "accelerate", false, "use the loop with package accelerate")
@@ -59,7 +55,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.maxLength, "max-length", 128, "most tokens of a text; longer texts are cut")
 	f.Float64Var(&o.rate, "lr", 0, "peak learning rate; default: 5e-5, without -model 1e-3")
 	f.Uint64Var(&o.seed, "seed", 42, "seed of new weights, order and dropout")
-	if err := f.Parse(args); err != nil {
+	if err := run.ParseFlags(f, usage, args); err != nil {
 		return o, err
 	}
 	var err error

@@ -45,13 +45,16 @@ type options struct {
 	rate                       float64
 }
 
+// usage is printed by -h before the list of flags.
+const usage = `Usage: transfer_learning [flags]
+
+Fine-tunes a ResNet-18 on a folder of pictures for each class; without -data on shapes that it draws.
+
+Flags:
+`
+
 func parse(args []string) (o options, err error) {
 	f := flag.NewFlagSet("transfer_learning", flag.ContinueOnError)
-	f.Usage = func() {
-		fmt.Fprint(f.Output(), "Usage: transfer_learning [flags]\n\nFine-tunes a ResNet-18 on a folder of pictures for "+
-			"each class; without -data on shapes that it draws.\n\n")
-		f.PrintDefaults()
-	}
 	f.StringVar(&o.data, "data", "", "folder with train and val; default: shapes, which are drawn into OUT/pictures")
 	f.StringVar(&o.weights, "weights", "", "weight file of torchvision's resnet18, .pth or .safetensors; default: "+
 		"random weights")
@@ -62,7 +65,7 @@ func parse(args []string) (o options, err error) {
 	f.IntVar(&o.epochs, "epochs", 6, "passes over the pictures with the whole network; there are two with the head "+
 		"alone")
 	f.Float64Var(&o.rate, "lr", 0.01, "the highest rate of the head; that of the whole network is a tenth of it")
-	if err := f.Parse(args); err != nil {
+	if err := run.ParseFlags(f, usage, args); err != nil {
 		return o, err
 	}
 	if f.NArg() > 0 || o.size < 1 || o.batch < 1 || o.epochs < 1 {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
 
 	"github.com/gotrainer/gotrainer/data"
 	"github.com/gotrainer/gotrainer/dist"
@@ -20,8 +23,9 @@ import (
 // one marked.
 //
 // On the command line, -device auto, cpu, cuda or cuda:N replaces o.Device, as parsed by
-// torch.ParseDevice. If the program has already parsed its command line with package flag, Main
-// reads no flags.
+// torch.ParseDevice; -h lists the flags, and anything else that is not a flag of package flag is
+// refused. If the program has already parsed its command line with package flag, Main does not look
+// at it.
 //
 // If the program was started as one of several processes, by gotrainer launch, torchrun, srun or
 // mpirun, it trains with the others ([dist.Init]); with -device auto, each uses the GPU of its
@@ -30,15 +34,10 @@ import (
 // Main does not return, so functions deferred by main do not run. A program that does more than
 // this calls the parts itself, as examples/mlp does.
 func Main[S, B any](task func() Task[S, B], train, valid data.Dataset[S], o Options, t trainer.Options) {
-	device := "" // as o says
-	if !flag.Parsed() {
-		flag.StringVar(&device, "device", device, "where to train: auto (the GPU if there is one), cpu, cuda or cuda:N")
-		flag.Parse()
-	}
 	run.Main(func(ctx context.Context) (err error) {
-		if device != "" {
-			if o.Device, err = torch.ParseDevice(device); err != nil {
-				return run.Usage(fmt.Errorf("-device: %w", err))
+		if !flag.Parsed() {
+			if err := parseFlags(&o); err != nil {
+				return err
 			}
 		}
 		if t.Group == nil && t.Process == (trainer.Process{}) {
@@ -58,4 +57,32 @@ func Main[S, B any](task func() Task[S, B], train, valid data.Dataset[S], o Opti
 		_, err = tr.Fit(ctx, train, valid)
 		return err
 	})
+}
+
+// defaultUsage is the address of package flag's own function Usage.
+var defaultUsage = reflect.ValueOf(flag.Usage).Pointer()
+
+// parseFlags reads the command line of [Main].
+func parseFlags(o *Options) error {
+	device := "" // as o says
+	flag.StringVar(&device, "device", device, "where to train: auto (the GPU if there is one), cpu, cuda or cuda:N")
+	usage := "" // the program's own
+	if reflect.ValueOf(flag.Usage).Pointer() == defaultUsage {
+		usage = fmt.Sprintf("Usage: %s [flags]\n\nTrains a model. Ctrl-C saves and leaves.\n\nFlags:\n",
+			filepath.Base(os.Args[0]))
+	}
+	if err := run.ParseFlags(flag.CommandLine, usage, os.Args[1:]); err != nil {
+		return err
+	}
+	if flag.NArg() > 0 {
+		return run.Usage(fmt.Errorf("%q is not a flag; -h lists the flags", flag.Arg(0)))
+	}
+	if device == "" {
+		return nil
+	}
+	var err error
+	if o.Device, err = torch.ParseDevice(device); err != nil {
+		return run.Usage(fmt.Errorf("-device: %w", err))
+	}
+	return nil
 }
