@@ -2,6 +2,7 @@ package run
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"strings"
 	"syscall"
@@ -24,21 +25,29 @@ func watched(grace time.Duration, signals ...os.Signal) (code int, stderr string
 	return code, b.String()
 }
 
-// The same signal shortly after the first belongs to the same request, except for SIGINT; a later
-// one does not.
+// The same signal shortly after the first belongs to the same request; a later one does not.
 func TestWhichSignalIsTheSecond(t *testing.T) {
 	_, stderr := watched(time.Millisecond, syscall.SIGTERM, syscall.SIGTERM)
 	assert.Contains(t, stderr, "received SIGTERM: not left within 1ms")
 	code, stderr := watched(time.Hour, syscall.SIGTERM, syscall.SIGTERM, syscall.SIGUSR1)
 	assert.Contains(t, stderr, "received SIGTERM, then received SIGUSR1: left at once")
 	assert.Equal(t, 138, code)
+	_, stderr = watched(time.Millisecond, syscall.SIGINT, syscall.SIGINT)
+	assert.Contains(t, stderr, "received SIGINT: not left within 1ms")
+	old, oldKey := sameRequest, sameKey
+	t.Cleanup(func() { sameRequest, sameKey = old, oldKey })
+	sameKey = 0
 	_, stderr = watched(time.Hour, syscall.SIGINT, syscall.SIGINT)
 	assert.Contains(t, stderr, "received SIGINT, then received SIGINT: left at once")
-	old := sameRequest
-	t.Cleanup(func() { sameRequest = old })
 	sameRequest = 0
 	_, stderr = watched(time.Hour, syscall.SIGTERM, syscall.SIGTERM)
 	assert.Contains(t, stderr, "received SIGTERM, then received SIGTERM: left at once")
+}
+
+func TestARecordIsReadable(t *testing.T) {
+	line := string(recordOf(Usage(errors.New(`want "<folder>" & more`)), nil).line())
+	assert.Contains(t, line, `"error":"want \"<folder>\" & more"}`)
+	assert.NotContains(t, line, "\n")
 }
 
 // A signal may arrive while a finished process is printing its record.

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"bytes"
 	"encoding/json"
 	"os"
 	"strconv"
@@ -21,11 +22,13 @@ type Record struct {
 
 // line returns the record without a newline.
 func (r Record) line() []byte {
-	text, err := json.Marshal(r)
-	if err != nil { // strings and numbers only: it cannot fail
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)              // people read it too, and errors have <names> in them
+	if err := encoder.Encode(r); err != nil { // strings and numbers only: it cannot fail
 		return []byte(`{}`)
 	}
-	return text
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n"))
 }
 
 // writeTorchrunError writes a failure in the form of ErrorHandler.record_exception of

@@ -146,9 +146,13 @@ type ending struct {
 }
 
 // sameRequest is the time within which a repeated signal counts as the same request: a job system
-// sends the signal to every process of a group, and a launcher in the group passes it on. This does
-// not apply to SIGINT, which a person sends.
-var sameRequest = 2 * time.Second
+// sends the signal to every process of a group, and a launcher in the group passes it on. For SIGINT
+// it is sameKey, since a person may press Ctrl-C again to leave at once; but "timeout -s INT" sends
+// it twice, too.
+var (
+	sameRequest = 2 * time.Second
+	sameKey     = 100 * time.Millisecond
+)
 
 // watch waits for signals.
 func (e *ending) watch(signals <-chan os.Signal, grace time.Duration, cancel context.CancelCauseFunc) {
@@ -161,7 +165,7 @@ func (e *ending) watch(signals <-chan os.Signal, grace time.Duration, cancel con
 		select {
 		case s := <-signals:
 			second := &SignalError{s.(syscall.Signal)}
-			if *second == *first && first.Signal != syscall.SIGINT && time.Since(came) < sameRequest {
+			if *second == *first && time.Since(came) < first.sameRequest() {
 				continue
 			}
 			e.end(Record{ExitCode: second.code(), Kind: second.kind(),
@@ -174,6 +178,14 @@ func (e *ending) watch(signals <-chan os.Signal, grace time.Duration, cancel con
 		}
 		return
 	}
+}
+
+// sameRequest is the time within which the same signal does not count as a second one.
+func (e *SignalError) sameRequest() time.Duration {
+	if e.Signal == syscall.SIGINT {
+		return sameKey
+	}
+	return sameRequest
 }
 
 // announce reports that a signal has arrived, unless the record has been printed already, which

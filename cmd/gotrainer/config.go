@@ -13,6 +13,7 @@ import (
 
 	"github.com/gotrainer/gotrainer/dist/launch"
 	"github.com/gotrainer/gotrainer/internal/terminal"
+	"github.com/gotrainer/gotrainer/run"
 )
 
 // configCommand asks how programs are to be started and writes the answers to a file, as accelerate
@@ -42,9 +43,8 @@ func (c *configCommand) Run() error {
 		config = basicConfig(gpus(), c.Precision)
 	} else {
 		if !terminal.Is(os.Stdin) {
-			return errors.New("config: it asks questions, but standard input is not a terminal; gotrainer config " +
-				"--default asks " +
-				"none")
+			return run.Usage(errors.New("config: it asks questions, but standard input is not a terminal; gotrainer config " +
+				"--default asks none"))
 		}
 		var err error
 		if config, err = (&questions{in: bufio.NewScanner(os.Stdin), out: os.Stdout}).ask(gpus(), c.Precision); err != nil {

@@ -53,11 +53,15 @@ func execute(ctx context.Context, args []string) error {
 		return run.Usage(err)
 	}
 	parsed, err := parser.Parse(args)
-	if parsing, ok := errors.AsType[*kong.ParseError](err); ok {
+	if parsing, ok := errors.AsType[*kong.ParseError](err); ok && len(args) == 0 {
 		return run.Usage(errors.Join(parsing, parsing.Context.PrintUsage(false)))
 	}
-	if err != nil {
-		return run.Usage(err)
+	if err != nil { // one line: the flags of launch would hide it
+		command := ""
+		if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+			command = args[0] + " "
+		}
+		return run.Usage(fmt.Errorf("%w; see gotrainer %s--help", err, command))
 	}
 	return parsed.Run()
 }

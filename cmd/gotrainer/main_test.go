@@ -2,9 +2,15 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/alecthomas/kong"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gotrainer/gotrainer/run"
 )
 
 func TestCommandThatDoesNotExistIsCalledSo(t *testing.T) {
@@ -28,4 +34,27 @@ func TestHelpIsACommandToo(t *testing.T) {
 			t.Errorf("gotrainer %q is read as %s, want %s", args, got, want)
 		}
 	}
+}
+
+func TestAWrongCommandLineIsOneLine(t *testing.T) {
+	file, err := os.Create(filepath.Join(t.TempDir(), "printed"))
+	require.NoError(t, err)
+	defer file.Close()
+	defer func(out, errors *os.File) { os.Stdout, os.Stderr = out, errors }(os.Stdout, os.Stderr)
+	os.Stdout, os.Stderr = file, file
+	for want, args := range map[string][]string{
+		"unknown flag --nope; see gotrainer --help":                                         {"--nope"},
+		"unknown flag --nope; see gotrainer install --help":                                 {"install", "--nope"},
+		`expected "<command> ..."; see gotrainer launch --help`:                             {"launch", "-n", "2"},
+		`expected "<folder>"; see gotrainer convert --help`:                                 {"convert", "a"},
+		"unexpected argument extra; see gotrainer doctor --help":                            {"doctor", "extra"},
+		`--processes: expected a valid 64 bit int but got "x"; see gotrainer launch --help`: {"launch", "-n", "x", "y"},
+	} {
+		err := execute(t.Context(), args)
+		require.EqualError(t, err, want)
+		assert.Equal(t, run.Configuration, run.CodeOf(err))
+	}
+	info, err := file.Stat()
+	require.NoError(t, err)
+	assert.Zero(t, info.Size(), "the error is all that is to be read")
 }

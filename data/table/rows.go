@@ -75,9 +75,6 @@ func bare(err error) error {
 }
 
 func (r *Rows[T]) open(f Format) (err error) {
-	if r.format, err = f.withDefaults(r.path); err != nil {
-		return err
-	}
 	file, info, err := regularfile.Open(r.path)
 	if errors.Is(err, regularfile.ErrKind) {
 		return fmt.Errorf("%w, so its rows have no positions; read it with Scan", bare(err))
@@ -86,6 +83,9 @@ func (r *Rows[T]) open(f Format) (err error) {
 		return err
 	}
 	r.file = file
+	if r.format, err = f.withDefaults(r.path); err != nil {
+		return err
+	}
 	r.size, r.time = info.Size(), info.ModTime()
 	if r.size <= r.format.Memory {
 		if r.content, err = io.ReadAll(io.LimitReader(r.file, r.size)); err != nil {

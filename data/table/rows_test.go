@@ -18,11 +18,12 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/gotrainer/gotrainer/data"
-	"github.com/gotrainer/gotrainer/data/table"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/gotrainer/gotrainer/data"
+	"github.com/gotrainer/gotrainer/data/table"
 )
 
 var _ data.Dataset[string] = (*table.Rows[string])(nil)
@@ -200,6 +201,12 @@ func TestLinesOfSpacesBetweenObjects(t *testing.T) {
 	assert.Equal(t, []map[string]json.RawMessage{{"a": json.RawMessage("1")}, {"a": json.RawMessage("2")}}, got)
 	_, err = read[[]string](t, "a.csv", "a,b\n  \nc,d\n", table.Format{Syntax: table.CSV})
 	require.ErrorContains(t, err, "line 2: 1 columns, expected 2", "only JSON says that spaces mean nothing")
+}
+
+// TestAFileThatIsNotThere is about a name without an extension, which is not what is wrong with it.
+func TestAFileThatIsNotThere(t *testing.T) {
+	_, err := table.OpenRows[message](filepath.Join(t.TempDir(), "train"), table.Format{})
+	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
 func TestRowsRefuse(t *testing.T) {

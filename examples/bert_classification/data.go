@@ -12,6 +12,7 @@ import (
 	"github.com/gotrainer/gotrainer/data/glue"
 	"github.com/gotrainer/gotrainer/data/table"
 	"github.com/gotrainer/gotrainer/examples/bert_classification/sms"
+	"github.com/gotrainer/gotrainer/run"
 )
 
 // example is a text, or a pair of texts, with its class.
@@ -66,10 +67,10 @@ func glueTask(ctx context.Context, o options) (task, error) {
 	g, err := glue.ByName(o.task)
 	switch {
 	case err != nil:
-		return task{}, fmt.Errorf("-task %s: want sms, csv or a task of GLUE (%w)", o.task, err)
+		return task{}, run.Usage(fmt.Errorf("-task %s: want sms, csv or a task of GLUE (%w)", o.task, err))
 	case g.Labels == nil:
-		return task{}, fmt.Errorf("-task %s: %s predicts numbers, and this program only classifies", o.task,
-			g.Name)
+		return task{}, run.Usage(fmt.Errorf("-task %s: %s predicts numbers, and this program only classifies", o.task,
+			g.Name))
 	}
 	from := cmp.Or(o.data, glue.Dataset)
 	set, err := glue.LoadFrom(ctx, g.Name, from)

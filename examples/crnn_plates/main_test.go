@@ -204,7 +204,7 @@ func TestWrongCommandLinesAreSentences(t *testing.T) {
 		{[]string{"-out", nothing, "-read", "x.png"}, "x.png"},
 		{[]string{"-train", nothing, "-labels-from-names"}, nothing},
 		{[]string{"-train", nothing}, "no train.tsv in or next to"},
-		{[]string{"-precision", "fp8"}, "fp8"},
+		{[]string{"-precision", "fp8"}, "-precision: "},
 		{[]string{"-test", nothing}, nothing},
 		{[]string{"-predict", nothing}, nothing},
 		{[]string{"-out", "/dev/null/run", "-steps", "1"}, "/dev/null"},

@@ -132,7 +132,7 @@ func train(ctx context.Context, o options) error {
 	}
 	precision, err := amp.ParsePrecision(o.precision)
 	if err != nil {
-		return err
+		return run.Usage(fmt.Errorf("-precision: %w", err))
 	}
 	if o.predict != "" { // the folder is read after training, but must exist now
 		if _, err := os.ReadDir(o.predict); err != nil {

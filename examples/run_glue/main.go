@@ -106,6 +106,9 @@ func execute(ctx context.Context, line []string) error {
 
 // load reads the task and the model.
 func (p *program) load(ctx context.Context) (err error) {
+	if _, err := glue.ByName(p.Task); err != nil {
+		return run.Usage(fmt.Errorf("--task_name: %w", err))
+	}
 	if p.set, err = glue.LoadFrom(ctx, p.Task, p.From); err != nil {
 		return err
 	}

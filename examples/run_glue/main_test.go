@@ -186,7 +186,7 @@ func TestWrongCommandLines(t *testing.T) {
 	for line, want := range map[string]string{
 		"--task_name mrpc":       "model_name_or_path",
 		"--model_name_or_path x": "task_name",
-		"--model_name_or_path M --task_name mrcp --dataset_name D":                                "no task",
+		"--model_name_or_path M --task_name mrcp --dataset_name D":                                "--task_name: glue",
 		"--model_name_or_path M --task_name mrpc --dataset_name D --torch_compile":                "torch_compile",
 		"--model_name_or_path M --task_name mrpc --dataset_name D --do_train --learning_rat fast": "learning_rate",
 		"--model_name_or_path M --task_name mrpc --dataset_name D --preprocessing_num_workers 4":  "preprocessing",

@@ -68,10 +68,9 @@ func parse(args []string) (o options, err error) {
 	if err := run.ParseFlags(f, usage, args); err != nil {
 		return o, err
 	}
-	if f.NArg() > 0 || o.size < 1 || o.batch < 1 || o.epochs < 1 {
-		return o, fmt.Errorf("want flags alone, and -size, -batch-size and -epochs of at least 1; found %q, %d, %d "+
-			"and %d",
-			f.Args(), o.size, o.batch, o.epochs)
+	if f.NArg() > 0 || o.size < 1 || o.batch < 1 || o.epochs < 1 || !(o.rate > 0) {
+		return o, fmt.Errorf("want flags alone, -size, -batch-size and -epochs of at least 1, and -lr above 0; found %q, "+
+			"%d, %d, %d and %v", f.Args(), o.size, o.batch, o.epochs, o.rate)
 	}
 	return o, nil
 }

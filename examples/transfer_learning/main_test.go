@@ -78,7 +78,8 @@ func TestFreezesAsInPython(t *testing.T) {
 }
 
 func TestMistakesAreNamed(t *testing.T) {
-	for _, args := range [][]string{{"-size", "0"}, {"-batch-size", "-1"}, {"-epochs", "0"}, {"pictures"}} {
+	for _, args := range [][]string{{"-size", "0"}, {"-batch-size", "-1"}, {"-epochs", "0"}, {"-lr", "-1"},
+		{"-lr", "nan"}, {"pictures"}} {
 		_, err := parse(args)
 		assert.ErrorContains(t, err, "want flags alone", "%q", args)
 	}
