@@ -158,6 +158,9 @@ var (
 func (e *ending) watch(signals <-chan os.Signal, grace time.Duration, cancel context.CancelCauseFunc) {
 	first := &SignalError{(<-signals).(syscall.Signal)}
 	came := time.Now()
+	// Of "program 2>&1 | tee log", Ctrl-C ends tee as well. The next line would then end the program
+	// with SIGPIPE while it saves; now writing it fails.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	cancel(first)
 	e.announce(first, grace)
 	late := time.After(grace)

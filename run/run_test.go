@@ -349,6 +349,28 @@ func TestASignalSavesAndLeaves(t *testing.T) {
 	}
 }
 
+// Of "program 2>&1 | tee log", Ctrl-C ends tee too.
+func TestASignalSavesThoughNobodyReadsTheOutput(t *testing.T) {
+	dir := t.TempDir()
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), programVariable+"=runs", folderVariable+"="+dir)
+	stdout, err := child.StdoutPipe()
+	require.NoError(t, err)
+	stderr, err := child.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
+	_, err = bufio.NewReader(stdout).ReadString('\n')
+	require.NoError(t, err)
+	require.NoError(t, stderr.Close())
+	require.NoError(t, stdout.Close())
+	require.NoError(t, child.Process.Signal(syscall.SIGINT))
+	_ = child.Wait() // the code is looked at
+	assert.Equal(t, 130, child.ProcessState.ExitCode())
+	saved, err := filepath.Glob(filepath.Join(dir, "checkpoint-*"))
+	require.NoError(t, err)
+	assert.NotEmpty(t, saved)
+}
+
 // A job system signals the launcher and the process, and the launcher passes the signal on.
 func TestTheSameSignalAgainIsOneRequest(t *testing.T) {
 	code, stderr, r := signalled(t, "leaves slowly", syscall.SIGTERM, syscall.SIGTERM, syscall.SIGTERM)
