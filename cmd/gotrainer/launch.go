@@ -57,9 +57,23 @@ func (c *launchCommand) Run(ctx context.Context) error {
 		}
 	}
 	defer signal.Stop(signals)
-	o.Signals = signals
+	o.Signals = passedOn(signals)
 	// signals are passed on to the processes, rather than ending the context
 	return launch.Run(context.WithoutCancel(ctx), o)
+}
+
+// passedOn passes the signals on. From the first one on, a line that nobody reads does not end the
+// launcher, and with it the processes while they save: of "gotrainer launch ... | tee log", Ctrl-C
+// ends tee too.
+func passedOn(signals <-chan os.Signal) <-chan os.Signal {
+	out := make(chan os.Signal, cap(signals))
+	go func() {
+		for s := range signals {
+			signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+			out <- s
+		}
+	}()
+	return out
 }
 
 // options returns the options of the configuration, overridden by the flags.

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"bufio"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"reflect"
 	"runtime"
 	"testing"
@@ -84,4 +88,31 @@ func TestLaunchTakesWhatKubeflowSays(t *testing.T) {
 			assert.Equal(t, c.want, got)
 		})
 	}
+}
+
+// Of "gotrainer launch ... | tee log", Ctrl-C ends tee too.
+func TestProcessesSaveThoughNobodyReadsTheOutput(t *testing.T) {
+	const variable = "GOTRAINER_TEST_LAUNCH"
+	if file := os.Getenv(variable); file != "" {
+		os.Args = []string{"gotrainer", "launch", "-n", "1", "sh", "-c",
+			`trap 'echo saves; sleep 0.2; echo saved; touch "$0"; exit 0' INT; echo begun; while :; do sleep 0.05; done`, file}
+		main()
+	}
+	saved := filepath.Join(t.TempDir(), "saved")
+	child := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$") //nolint:gosec // the test itself
+	child.Env = append(os.Environ(), variable+"="+saved)
+	stdout, err := child.StdoutPipe()
+	require.NoError(t, err)
+	stderr, err := child.StderrPipe()
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	require.NoError(t, err)
+	assert.Contains(t, line, "begun")
+	require.NoError(t, stdout.Close())
+	require.NoError(t, stderr.Close())
+	require.NoError(t, child.Process.Signal(os.Interrupt))
+	_ = child.Wait() // the code is looked at
+	assert.NotEqual(t, -1, child.ProcessState.ExitCode(), "ended by a signal")
+	assert.FileExists(t, saved)
 }

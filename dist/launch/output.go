@@ -146,8 +146,9 @@ func closeAll(files []*os.File) (err error) {
 }
 
 // copy forwards a process's output until the end of the pipe. When the read deadline has passed,
-// the process has ended, and what is left of its output is in the pipe.
-func (p *prefixed) copy(r *os.File) error {
+// the process has ended, and what is left of its output is in the pipe. Output that cannot be
+// written is read all the same, as a closed pipe would end the process; the first error is returned.
+func (p *prefixed) copy(r *os.File) (unwritten error) {
 	defer r.Close() //nolint:errcheck // of a pipe that is read
 	defer p.flush()
 	b := make([]byte, 32<<10)
@@ -161,18 +162,18 @@ func (p *prefixed) copy(r *os.File) error {
 			rest -= n
 		}
 		if n > 0 {
-			if _, err := p.Write(b[:n]); err != nil {
-				return err
+			if _, err := p.Write(b[:n]); err != nil && unwritten == nil {
+				unwritten = err
 			}
 		}
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded) && !late:
 			late = true
 		case errors.Is(err, io.EOF), errors.Is(err, os.ErrDeadlineExceeded):
-			return nil
+			return unwritten
 		case err != nil:
 			return err
 		}
 	}
-	return nil
+	return unwritten
 }
