@@ -11,13 +11,14 @@ import (
 	"github.com/gotrainer/gotrainer/trainer/engine"
 )
 
-// GRPOTask returns a task that trains the model by rewards: GRPOTrainer of TRL. If Beta is not 0 and
-// the options have no reference, the reference is that of [CausalLanguageModel.DPOTask]. The model
+// GRPOTask returns a task that trains the model by rewards: GRPOTrainer of TRL, or RLOOTrainer with
+// TaskOptions.RLOO. If the options need a reference and have none, it is that of
+// [CausalLanguageModel.DPOTask]. The model
 // generates the completions itself, with the settings of the options. Of generation_config.json,
 // only the end tokens are used.
 func (m *CausalLanguageModel) GRPOTask(o grpo.TaskOptions) (*grpo.Task, error) {
 	var err error
-	if o.Beta != 0 && o.Reference.Run == nil {
+	if o.NeedsReference() && o.Reference.Run == nil {
 		if o.Reference, err = m.reference(); err != nil {
 			return nil, fmt.Errorf("auto: %w", err)
 		}

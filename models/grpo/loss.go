@@ -28,7 +28,7 @@ const (
 
 var (
 	lossTypes = []LossType{DAPO, GRPO, BNPO, DrGRPO, LUSPO, CISPO, SAPO, VESPO}
-	clipped   = lossTypes[:5]
+	clipped   = []LossType{DAPO, GRPO, BNPO, DrGRPO, LUSPO, rloo}
 	perItem   = []LossType{DAPO, CISPO, VESPO} // divided by the tokens of the whole window
 )
 
@@ -49,7 +49,8 @@ type LossOptions struct {
 	// CISPO, EpsilonHigh is the largest weight itself; 5 is usual.
 	Epsilon, EpsilonHigh float64
 	Delta                float64 // the greatest ratio, even of tokens that become less probable; zero: no limit
-	// Beta is the weight of the KL divergence from the reference; zero: none, and no reference.
+	// Beta is the weight of the KL divergence from the reference; zero: none, and no reference. With
+	// RLOO zero is 0.05; see RLOO.NoKL.
 	Beta float64
 	// NoBiasCorrectionKL leaves out the ratio in the KL divergence: use_bias_correction_kl=False.
 	NoBiasCorrectionKL      bool
@@ -114,6 +115,9 @@ type objective struct {
 
 // objective is the part of _compute_loss of TRL that does not depend on the window.
 func (o LossOptions) objective(x learned) (b objective) {
+	if o.LossType == rloo {
+		return o.wholeRatio(x)
+	}
 	old := x.old
 	if !old.Defined() {
 		old = x.logps.Detach()
@@ -147,6 +151,7 @@ func (o LossOptions) objective(x learned) (b objective) {
 			b.ratio = b.ratio.Clamp(nil, o.Delta)
 		}
 		b.perToken = b.ratio.Mul(x.advantages).Minimum(near.Mul(x.advantages)).Neg()
+	case rloo:
 	}
 	if o.OffPolicyMaskThreshold > 0 {
 		b.perToken = b.perToken.Mul(o.onPolicy(x, old))
@@ -202,6 +207,9 @@ func uncertain(x learned, quantile float64) torch.Tensor {
 // reduced returns the loss of a micro-batch. items is the divisor of the losses in perItem, and
 // length is TaskOptions.MaxCompletionLength.
 func (o LossOptions) reduced(perToken, mask, items torch.Tensor, length int) torch.Tensor {
+	if o.LossType == rloo { // of completions, also those whose tokens do not count
+		return perToken.Mean(torch.DefaultDType)
+	}
 	masked := perToken.Mul(mask)
 	switch o.LossType {
 	case GRPO, SAPO:
@@ -212,7 +220,7 @@ func (o LossOptions) reduced(perToken, mask, items torch.Tensor, length int) tor
 		return masked.Sum(torch.DefaultDType).DivScalar(float64(mask.Size(0) * int64(length)))
 	case LUSPO:
 		return logprob.SumLast(masked).Mean(torch.DefaultDType)
-	case DAPO, CISPO, VESPO:
+	case DAPO, CISPO, VESPO, rloo:
 	}
 	return masked.Sum(torch.DefaultDType).Div(items)
 }

@@ -99,11 +99,12 @@ type judged struct {
 	rewards    torch.Tensor // [N]; NaN where no function applies
 	advantages torch.Tensor // [N]
 	zeroStd    float64      // the share of completions in groups of equal rewards: frac_reward_zero_std
+	kl         float64      // the mean divergence of a token, for RLOO
 }
 
 // judge computes advantages from the rewards of completions, [N, functions], with g completions of
-// each prompt.
-func (o TaskOptions) judge(perFunc torch.Tensor, g int) (j judged) {
+// each prompt. kl is their divergence, [N], for RLOO; undefined: none.
+func (o TaskOptions) judge(perFunc, kl torch.Tensor, g int) (j judged) {
 	n, functions := perFunc.Size(0), perFunc.Size(1)
 	weights := make([]float32, functions)
 	for i, r := range o.Rewards {
@@ -118,13 +119,16 @@ func (o TaskOptions) judge(perFunc torch.Tensor, g int) (j judged) {
 	j.rewards = weighted(perFunc)
 	one := []int64{1}
 	var std torch.Tensor
-	if o.MultiObjectiveAggregation == NormalizeThenSum {
+	switch {
+	case o.RLOO != nil:
+		j.advantages, std = o.RLOO.leaveOneOut(j.rewards, kl, o.Beta, g)
+	case o.MultiObjectiveAggregation == NormalizeThenSum:
 		groups := perFunc.View(-1, int64(g), functions)
 		each := groups.Sub(mean(groups, one)).Div(nanStd(groups, one).AddScalar(1e-4)).View(-1, functions)
 		total := weighted(each)
 		std = nanStd(total, nil).Expand(n)
 		j.advantages = total.Sub(mean(total, nil)).Div(std.AddScalar(1e-4))
-	} else {
+	default:
 		groups := j.rewards.View(-1, int64(g))
 		repeated := func(t torch.Tensor) torch.Tensor { return t.View(-1).RepeatInterleave(int64(g), new(int64(0))) }
 		if std = nanStd(j.rewards, nil).Expand(n); o.ScaleRewards != ScaleBatch {

@@ -31,6 +31,7 @@ type generation struct {
 	Items            int64     // tokens that count in the loss, of all processes
 	Stats            []float64 // logged values, of all processes: Task.generationLogs
 	perFunc, rewards []float64 // rewards by function, [N, functions], and in total, [N]; not needed later
+	divergence       divergence // of RLOO; not needed later
 }
 
 // outcome is what the processes tell each other about their completions.
@@ -39,6 +40,7 @@ type outcome struct {
 	Truncated []bool
 	Items     int64     // tokens that count in the loss
 	PerFunc   []float32 // rewards, [N, functions]
+	KL        divergence
 }
 
 // gathered returns the completions of all processes, and how many of them precede those of this one.
@@ -49,6 +51,7 @@ func (o outcome) gathered(p engine.ForwardPass) (all outcome, before int) {
 		}
 		all.Lengths, all.Truncated = append(all.Lengths, of.Lengths...), append(all.Truncated, of.Truncated...)
 		all.Items, all.PerFunc = all.Items+of.Items, append(all.PerFunc, of.PerFunc...)
+		all.KL.Of, all.KL.Total = append(all.KL.Of, of.KL.Of...), all.KL.Total+of.KL.Total
 	}
 	return all, before
 }
@@ -89,10 +92,19 @@ func (t *Task) generate(p engine.ForwardPass, samples []Sample, n, parts int) (g
 	torch.NoGrad(func() {
 		torch.Scope(func() {
 			mine.PerFunc = t.score(c)
+			if t.options.penalizes() {
+				g.divergence = g.diverged()
+				mine.KL = g.divergence
+			}
 			all, before := mine.gathered(p)
 			g.Items = all.Items
 			perFunc := torch.From(all.PerFunc, int64(len(all.Lengths)), int64(len(t.options.Rewards)))
-			j := t.options.judge(perFunc, n)
+			var kl torch.Tensor
+			if t.options.penalizes() {
+				kl = torch.From(all.KL.Of, int64(len(all.KL.Of)))
+			}
+			j := t.options.judge(perFunc, kl, n)
+			j.kl = all.KL.perToken(all.Items)
 			own := func(of torch.Tensor) torch.Tensor { return of.Narrow(0, int64(before), int64(len(c.IDs))) }
 			for i, a := range torch.Values[float32](own(j.advantages)) {
 				g.Rollouts[i].Advantage = a
@@ -135,9 +147,10 @@ func (t *Task) undisturbed(f func()) {
 }
 
 // scoreBefore computes the log probabilities that the loss compares with: those of the current
-// model, if it changes before it has been trained on all completions, and those of the reference.
+// model, if it changes before it has been trained on all completions or, as in TRL, always for RLOO,
+// and those of the reference.
 func (t *Task) scoreBefore(p engine.ForwardPass, g *generation, parts int) {
-	old := p.WindowLen > 0 && p.WindowLen%t.every() != 0
+	old := t.options.RLOO != nil || p.WindowLen > 0 && p.WindowLen%t.every() != 0
 	if !old && t.options.Beta == 0 {
 		return
 	}
@@ -297,7 +310,8 @@ func (t *Task) checkState(s progress) error {
 		if t.checkCompletions([][]int64{r.Completion}, 1) != nil ||
 			t.limits.Fault(inputs.Text{InputIDs: r.Prompt}) != "" || len(r.Prompt) > g.Longest ||
 			len(r.Completion) > g.LongestAnswer || g.Longest+g.LongestAnswer > int(t.limits.MaxLength) ||
-			r.Old != nil && len(r.Old) != len(r.Completion) || (t.options.Beta != 0) != (r.Ref != nil) ||
+			r.Old != nil && len(r.Old) != len(r.Completion) || t.options.RLOO != nil && r.Old == nil ||
+			(t.options.Beta != 0 && !t.options.penalizes()) != (r.Ref != nil) ||
 			r.Ref != nil && len(r.Ref) != len(r.Completion) {
 			return fmt.Errorf("a completion of %d tokens after a prompt of %d does not fit: want the model and the options "+
 				"that the checkpoint was made with", len(r.Completion), len(r.Prompt))

@@ -16,6 +16,9 @@ func (t *Task) generationLogs() (names []string) {
 		"min_terminated_length", "max_terminated_length"} {
 		names = append(names, "completions/"+name)
 	}
+	if t.options.penalizes() {
+		names = append(names, "kl")
+	}
 	for _, r := range t.options.Rewards {
 		names = append(names, "rewards/"+r.Name+"/mean", "rewards/"+r.Name+"/std")
 	}
@@ -32,6 +35,9 @@ func (t *Task) generationStats(all []int, truncated []bool, perFunc torch.Tensor
 	}
 	share := float32(len(all)-len(ended)) / float32(len(all))
 	stats := append(append(lengths(all), float64(share)), lengths(ended)...)
+	if t.options.penalizes() {
+		stats = append(stats, j.kl)
+	}
 	spread := func(rewards torch.Tensor) {
 		stats = append(stats, rewards.NanMean(nil, false, torch.DefaultDType).Item(), nanStd(rewards, nil).Item())
 	}
@@ -57,7 +63,7 @@ func lengths(all []int) []float64 {
 // TrainingLogs returns the names of the values that are logged besides the loss.
 func (t *Task) TrainingLogs() []string {
 	names := t.generationLogs()
-	if t.options.Beta != 0 {
+	if t.options.Beta != 0 && !t.options.penalizes() {
 		names = append(names, "kl")
 	}
 	names = append(names, "entropy")
@@ -78,8 +84,11 @@ func (t *Task) TrainingLogs() []string {
 func (t *Task) logged(p engine.ForwardPass, g *generation, x learned, o objective) torch.Tensor {
 	var sums, counts, lowest []torch.Tensor // of this process
 	tokens := x.mask.Sum(torch.DefaultDType)
-	add := func(values torch.Tensor) { // a mean over tokens or, for values of whole completions, over completions
-		if values.Size(1) == 1 && x.mask.Size(1) != 1 {
+	ofWhole := func(values torch.Tensor) bool {
+		return values.Size(1) == 1 && (x.mask.Size(1) != 1 || t.options.LossType == rloo)
+	}
+	add := func(values torch.Tensor, whole bool) { // a mean over tokens or, for values of whole completions, over completions
+		if whole {
 			sums = append(sums, values.Sum(torch.DefaultDType))
 			counts = append(counts, torch.TensorOptions{Device: values.Device()}.Full(float64(values.Size(0))))
 			return
@@ -88,15 +97,15 @@ func (t *Task) logged(p engine.ForwardPass, g *generation, x learned, o objectiv
 		counts = append(counts, tokens)
 	}
 	ofEach := func(values torch.Tensor) torch.Tensor {
-		if values.Size(1) == 1 && x.mask.Size(1) != 1 {
+		if ofWhole(values) {
 			return values.SqueezeDim(1)
 		}
 		return logprob.SumLast(values.Mul(x.mask)).Div(logprob.SumLast(x.mask))
 	}
-	if t.options.Beta != 0 {
-		add(o.kl)
+	if o.kl.Defined() {
+		add(o.kl, false)
 	}
-	add(x.entropy)
+	add(x.entropy, false)
 	float := func(b torch.Tensor) torch.Tensor { return b.ToDType(torch.Float32) }
 	better, worse := x.advantages.GtScalar(0), x.advantages.LtScalar(0)
 	switch {
@@ -104,13 +113,13 @@ func (t *Task) logged(p engine.ForwardPass, g *generation, x learned, o objectiv
 		low := o.ratio.LtScalar(1 - t.options.Epsilon).LogicalAnd(worse)
 		high := o.ratio.GtScalar(1 + t.options.EpsilonHigh).LogicalAnd(better)
 		for _, region := range []torch.Tensor{low, high, low.LogicalOr(high)} {
-			add(float(region))
+			add(float(region), ofWhole(region))
 		}
 		lowest = []torch.Tensor{least(ofEach(float(low))), least(ofEach(float(high)).Neg())}
 	case t.options.LossType == CISPO:
-		add(float(o.ratio.GtScalar(t.options.EpsilonHigh).LogicalAnd(better)))
+		add(float(o.ratio.GtScalar(t.options.EpsilonHigh).LogicalAnd(better)), ofWhole(o.ratio))
 	case t.options.LossType == VESPO:
-		add(o.phi)
+		add(o.phi, ofWhole(o.phi))
 	}
 	all := p.Gather(torch.Stack(slices.Concat(sums, counts, lowest), 0).Unsqueeze(0)) // [World, numbers]
 	n := int64(len(sums))
@@ -179,7 +188,10 @@ func (t *Task) Evaluate(p engine.ForwardPass, b Batch) engine.Loss {
 	perRow := func(values torch.Tensor) []float32 { return torch.Values[float32](logprob.SumLast(values.Mul(x.mask))) }
 	tokens := torch.Values[float32](logprob.SumLast(x.mask))
 	entropy, kl := perRow(x.entropy), make([]float32, len(g.Rollouts))
-	if t.options.Beta != 0 {
+	switch {
+	case t.options.penalizes():
+		kl = g.divergence.Of
+	case t.options.Beta != 0:
 		kl = perRow(o.kl)
 	}
 	for i := range b.Samples {
@@ -220,7 +232,7 @@ func (t *Task) Metrics() map[string]float64 {
 	}
 	torch.Scope(func() {
 		perFunc := torch.From(all.PerFunc, int64(len(all.Rewards)), int64(len(t.options.Rewards)))
-		j := judged{rewards: torch.From(all.Rewards), zeroStd: all.ZeroStd}
+		j := judged{rewards: torch.From(all.Rewards), zeroStd: all.ZeroStd, kl: all.KL / max(all.Tokens, 1)}
 		stats := t.generationStats(all.Lengths, all.Truncated, perFunc, j)
 		for i, name := range t.generationLogs() {
 			if !math.IsNaN(stats[i]) {

@@ -25,13 +25,15 @@ type Model interface {
 	AbsolutePositions() bool
 }
 
-// TaskOptions configures [NewTask]. The zero value of a field is the default of TRL's GRPOConfig.
+// TaskOptions configures [NewTask]. The zero value of a field is the default of TRL's GRPOConfig or,
+// with RLOO, of its RLOOConfig.
 type TaskOptions struct {
 	LossOptions
 	Rewards []Reward // required
+	RLOO    *RLOO    // nil: GRPO
 
-	// NumGenerations is how many completions of each prompt are generated and compared; zero: 8; at
-	// least 2. NumGenerationsEval is that of evaluations; zero: NumGenerations.
+	// NumGenerations is how many completions of each prompt are generated and compared; zero: 8, and 2
+	// with RLOO; at least 2. NumGenerationsEval is that of evaluations; zero: NumGenerations.
 	NumGenerations, NumGenerationsEval int
 	// StepsPerGeneration is the number of micro-batches that the completions of a batch are split
 	// into, in random order. A micro-batch has BatchSize·NumGenerations/StepsPerGeneration
@@ -58,8 +60,8 @@ type TaskOptions struct {
 	// Completions are always generated without it.
 	DisableDropout bool
 
-	// Reference is the model that the KL divergence is measured from. If its Run is nil and Beta is
-	// not 0, package auto sets it.
+	// Reference is the model that the KL divergence is measured from. If its Run is nil and
+	// NeedsReference, package auto sets it.
 	Reference dpo.Reference
 	// Generate completes each prompt n times and returns the completions of the first prompt, then
 	// those of the second. It is called without gradients and with the model in evaluation mode.
@@ -109,8 +111,14 @@ func NewTask(m Model, o TaskOptions) (t *Task, err error) {
 	if len(o.EOSTokenIDs) > 0 {
 		t.ends = append(slices.Clone(o.EOSTokenIDs), t.limits.PadTokenID)
 	}
+	if o, err = o.withRLOO(); err != nil {
+		return nil, err
+	}
 	if o.LossOptions, err = o.LossOptions.resolved(); err != nil {
 		return nil, err
+	}
+	if o.RLOO != nil {
+		o.LossType = rloo
 	}
 	if o.Rewards, err = checkRewards(o.Rewards); err != nil {
 		return nil, err

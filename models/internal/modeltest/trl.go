@@ -11,8 +11,15 @@ import (
 	"github.com/gotrainer/gotrainer/torch"
 )
 
-// trlTokenizer is the tokenizer of the golden files of TRL's trainers, seen from their packages.
-const trlTokenizer = "../dpo/testdata/tokenizer"
+// trlTokenizer is the tokenizer of the golden files of TRL's trainers, seen from their packages, which
+// are in models or in models/internal.
+func trlTokenizer() string {
+	const near = "../dpo/testdata/tokenizer"
+	if _, err := os.Stat(near); err != nil {
+		return "../" + near
+	}
+	return near
+}
 
 // TRLModel makes a model for the tests of TRL's trainers: that of a config and a seed, with their
 // tokenizer. Its matrices are four times as large as usual, so that probabilities are far from even.
@@ -21,7 +28,7 @@ func TRLModel[M any](t *testing.T, config map[string]any, seed uint64, initial m
 	load func(dir string) (M, error)) M {
 	t.Helper()
 	dir := ConfigFolder(t, config)
-	require.NoError(t, os.CopyFS(dir, os.DirFS(trlTokenizer)))
+	require.NoError(t, os.CopyFS(dir, os.DirFS(trlTokenizer())))
 	torch.ManualSeed(seed)
 	m, err := load(dir)
 	require.NoError(t, err)
