@@ -1,7 +1,8 @@
 // Package grpo is the task of learning from rewards: group relative policy optimization,
 // GRPOTrainer of TRL 1.16. A [Sample] is a prompt. The model completes each prompt several times,
 // functions in Go score the completions, and the model learns to prefer the completions that score
-// better than the others for the same prompt.
+// better than the others for the same prompt. With TaskOptions.RLOO it is REINFORCE leave-one-out,
+// RLOOTrainer of TRL 1.16; see [RLOO].
 //
 // Package auto makes samples, the reference and the task:
 //
@@ -31,21 +32,23 @@
 //
 // A checkpoint holds the completions that the model has not been trained on yet, so a resumed run
 // continues bit for bit. The log probabilities at generation are kept only if the model changes
-// before it has been trained on all completions.
+// before it has been trained on all completions, and always with RLOO.
 //
 // # Several processes
 //
 // Each process completes its own prompts, BatchSize of them, from its own random numbers: the rank
 // is added to the seed, as in TRL. The processes exchange rewards, lengths and the number of tokens,
-// so [ScaleBatch], [NormalizeThenSum], TopEntropyQuantile, the losses divided by the tokens of an
-// update, and the log are those of all completions. The order is that of all processes:
+// so [ScaleBatch], [NormalizeThenSum], RLOO.NormalizeAdvantages, TopEntropyQuantile, the losses
+// divided by the tokens of an update, and the log are those of all completions. The order is that of
+// all processes:
 //
 //	Order: task.Order(4*group.World(), 42)
 //
 // All completions of a prompt are made by one process; TRL may divide them. A checkpoint holds the
 // completions of every process. A run goes on with another number of processes only between two
-// generations. An evaluation does not exchange values before it ends: with [ScaleBatch] and
-// [NormalizeThenSum] its loss is over the completions of one batch of one process.
+// generations. An evaluation does not exchange values before it ends: with [ScaleBatch],
+// [NormalizeThenSum] and RLOO.NormalizeAdvantages its loss is over the completions of one batch of
+// one process.
 //
 // # What is logged
 //
@@ -60,8 +63,10 @@
 //	completions/clipped_ratio          the share that has no end token
 //	completions/mean_terminated_length, min_terminated_length, max_terminated_length  of the others
 //	entropy                            of the distribution of the next token
-//	kl                                 the divergence from the reference, if Beta is not 0
-//	clip_ratio/low_mean, high_mean, region_mean, low_min, high_max  the share of clipped tokens
+//	kl                                 the divergence from the reference, if Beta is not 0; with RLOO
+//	                                   the mean of log(p/q) over the generated tokens, perhaps below 0
+//	clip_ratio/low_mean, high_mean, region_mean, low_min, high_max  the share of clipped tokens; with
+//	                                   RLOO of clipped completions
 //	cispo_clip_ratio                   the same for CISPO
 //	vespo/phi_seq_mean                 the mean weight, for VESPO
 //

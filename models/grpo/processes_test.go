@@ -136,8 +136,16 @@ func together(t *testing.T, world, updates int, change func(o *trainer.Options, 
 // TestARunOnTwoProcessesContinuesBitForBit from each of its checkpoints: each process has the
 // completions that it has not been trained on yet.
 func TestARunOnTwoProcessesContinuesBitForBit(t *testing.T) {
-	o := options()
-	o.StepsPerGeneration, o.NumIterations, o.Beta = 2, 2, 0.1
+	for _, r := range []*grpo.RLOO{nil, {NormalizeAdvantages: true}} {
+		o := options()
+		o.StepsPerGeneration, o.NumIterations, o.Beta, o.RLOO = 2, 2, 0.1, r
+		continues(t, o)
+	}
+}
+
+// continues compares a run on two processes with those that begin at its checkpoints.
+func continues(t *testing.T, o grpo.TaskOptions) {
+	t.Helper()
 	dir := t.TempDir()
 	want, logs, errs := together(t, 2, 6, func(o *trainer.Options, _ int) {
 		o.OutputDir, o.Save, o.Eval = dir, trainer.Every(1, trainer.Update), trainer.Every(3, trainer.Update)

@@ -26,11 +26,11 @@ type rollout struct {
 type generation struct {
 	Prompts          [][]int64
 	Rollouts         []rollout
-	Longest          int       // tokens of the longest prompt
-	LongestAnswer    int       // tokens of the longest completion
-	Items            int64     // tokens that count in the loss, of all processes
-	Stats            []float64 // logged values, of all processes: Task.generationLogs
-	perFunc, rewards []float64 // rewards by function, [N, functions], and in total, [N]; not needed later
+	Longest          int        // tokens of the longest prompt
+	LongestAnswer    int        // tokens of the longest completion
+	Items            int64      // tokens that count in the loss, of all processes
+	Stats            []float64  // logged values, of all processes: Task.generationLogs
+	perFunc, rewards []float64  // rewards by function, [N, functions], and in total, [N]; not needed later
 	divergence       divergence // of RLOO; not needed later
 }
 

@@ -87,7 +87,8 @@ func (t *Task) logged(p engine.ForwardPass, g *generation, x learned, o objectiv
 	ofWhole := func(values torch.Tensor) bool {
 		return values.Size(1) == 1 && (x.mask.Size(1) != 1 || t.options.LossType == rloo)
 	}
-	add := func(values torch.Tensor, whole bool) { // a mean over tokens or, for values of whole completions, over completions
+	// a mean over tokens or, for values of whole completions, over completions
+	add := func(values torch.Tensor, whole bool) {
 		if whole {
 			sums = append(sums, values.Sum(torch.DefaultDType))
 			counts = append(counts, torch.TensorOptions{Device: values.Device()}.Full(float64(values.Size(0))))

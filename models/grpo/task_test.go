@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,6 +89,12 @@ func TestARunContinuesBitForBit(t *testing.T) {
 		"with an adapter, in windows of three": {3, true, func(o *grpo.TaskOptions) {
 			o.StepsPerGeneration, o.NumIterations, o.Beta, o.LossType = 4, 2, 0.1, grpo.GRPO
 		}},
+		"RLOO over several updates": {1, false, func(o *grpo.TaskOptions) {
+			o.StepsPerGeneration, o.NumIterations, o.RLOO = 2, 2, &grpo.RLOO{NormalizeAdvantages: true}
+		}},
+		"RLOO with an adapter, in windows of three": {3, true, func(o *grpo.TaskOptions) {
+			o.StepsPerGeneration, o.RLOO = 4, &grpo.RLOO{RewardClipRange: &[2]float64{0.2, 0.8}}
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := func(dir string, callbacks ...any) (logs []trainer.Logs, weights string, err error) {
@@ -156,12 +163,21 @@ func TestAStateOfAnotherTaskIsRefused(t *testing.T) {
 		"StepsPerGeneration 3":               func(o *grpo.TaskOptions) { o.StepsPerGeneration = 3 },
 		"a completion of":                    func(o *grpo.TaskOptions) { o.Beta = 1 },
 		"and the reward functions; want the": func(o *grpo.TaskOptions) { o.Rewards = append(o.Rewards, bonus) },
+		"after 1 micro-batches it has 8":     func(o *grpo.TaskOptions) { o.RLOO = &grpo.RLOO{} }, // logs kl
 	} {
 		o := o
 		change(&o)
 		_, err := grpoTask(t, m, o).LoadState(state)
 		require.ErrorContains(t, err, want)
 	}
+	o.NumIterations, o.StepsPerGeneration = 1, 2
+	task = grpoTask(t, m, o)
+	torch.Scope(func() { task.Loss(engine.ForwardPass{WindowLen: 2}, b) }) // no log probabilities at generation
+	state, err = task.State()
+	require.NoError(t, err)
+	o.RLOO = &grpo.RLOO{NoKL: true}
+	_, err = grpoTask(t, m, o).LoadState(state)
+	require.ErrorContains(t, err, "a completion of")
 	_, err = task.LoadState([]byte("nonsense"))
 	require.ErrorContains(t, err, "grpo: the state of the task: ")
 }
@@ -206,17 +222,20 @@ func gpt(t *testing.T) *auto.CausalLanguageModel {
 func TestTokensOfPromptsNeedNotBeScored(t *testing.T) {
 	for name, m := range map[string]*auto.CausalLanguageModel{"llama": tiny(t), "gpt2": gpt(t)} {
 		t.Run(name, func(t *testing.T) {
-			o := options()
-			o.DisableDropout, o.Beta = true, 0.3
-			task := grpoTask(t, m, o)
-			want, grads := lossOf(t, task, samples(4))
-			logprob.Compact = true
 			t.Cleanup(func() { logprob.Compact = false })
-			got, compact := lossOf(t, task, samples(4))
-			assert.InDelta(t, want, got, 1e-6)
-			require.NotEmpty(t, grads)
-			for i, g := range compact {
-				assert.True(t, g.AllClose(grads[i], 1e-3, 1e-6, false))
+			for _, r := range []*grpo.RLOO{nil, {}} {
+				o := options()
+				o.DisableDropout, o.Beta, o.RLOO = true, 0.3, r
+				task := grpoTask(t, m, o)
+				logprob.Compact = false
+				want, grads := lossOf(t, task, samples(4))
+				logprob.Compact = true
+				got, compact := lossOf(t, task, samples(4))
+				assert.InDelta(t, want, got, 1e-6)
+				require.NotEmpty(t, grads)
+				for i, g := range compact {
+					assert.True(t, g.AllClose(grads[i], 1e-3, 1e-6, false))
+				}
 			}
 		})
 	}
@@ -237,16 +256,34 @@ func TestNothingIsLearnedWhereAllWasCutOff(t *testing.T) {
 	for _, compact := range []bool{false, true} {
 		for _, loss := range []grpo.LossType{grpo.DAPO, grpo.GRPO, grpo.BNPO} {
 			o.LossType = loss
-			task := grpoTask(t, m, o)
 			logprob.Compact = compact
-			got, grads := lossOf(t, task, samples(2))
+			got := nothing(t, grpoTask(t, m, o))
 			assert.Zero(t, got)
-			require.NotEmpty(t, grads)
-			for _, g := range grads {
-				assert.Zero(t, g.Abs().Sum(torch.DefaultDType).Item())
+		}
+		o.LossType = ""
+		for _, longest := range []int{1, 5} {
+			o := o
+			o.RLOO, o.MaxCompletionLength = &grpo.RLOO{}, longest
+			if longest == 1 {
+				o.Generate = func(_ engine.ForwardPass, prompts [][]int64, n int) ([][]int64, error) {
+					return slices.Repeat([][]int64{{4}, {3}}, len(prompts)*n/2), nil
+				}
 			}
+			got := nothing(t, grpoTask(t, m, o))
+			assert.InDelta(t, 0, got, 1e-6, "the mean of the advantages")
 		}
 	}
+}
+
+// nothing returns the loss of a task whose gradients are 0.
+func nothing(t *testing.T, task *grpo.Task) float64 {
+	t.Helper()
+	loss, grads := lossOf(t, task, samples(2))
+	require.NotEmpty(t, grads)
+	for _, g := range grads {
+		assert.Zero(t, g.Abs().Sum(torch.DefaultDType).Item())
+	}
+	return loss
 }
 
 // TestPaddingChangesNothing: a completion has the probabilities that it was generated with, however
@@ -274,13 +311,18 @@ func TestPaddingChangesNothing(t *testing.T) {
 
 // TestTheReferenceIsTheModelAsItWas: the divergence begins with 0, and grows when the model is changed.
 func TestTheReferenceIsTheModelAsItWas(t *testing.T) {
-	for _, adapted := range []bool{false, true} {
+	for _, c := range []struct {
+		adapted bool
+		rloo    *grpo.RLOO
+	}{{false, nil}, {true, nil}, {false, &grpo.RLOO{}}, {true, &grpo.RLOO{}}} {
 		m := tiny(t)
-		if adapted {
+		if c.adapted {
 			require.NoError(t, m.AddLoRA(lora.Config{R: 2}))
 		}
 		o := options()
-		o.Beta = 0.1
+		if o.RLOO = c.rloo; o.RLOO == nil {
+			o.Beta = 0.1
+		}
 		task := grpoTask(t, m, o)
 		kl := func() float64 {
 			b, err := task.Collate(samples(3))
@@ -296,7 +338,7 @@ func TestTheReferenceIsTheModelAsItWas(t *testing.T) {
 				}
 			}
 		})
-		assert.Greater(t, kl(), 1e-4)
+		assert.Greater(t, math.Abs(kl()), 1e-4) // that of RLOO may be negative
 	}
 }
 
@@ -358,7 +400,7 @@ func TestDropoutActsWhereItIsLearned(t *testing.T) {
 func TestWhatCannotBeIsRefused(t *testing.T) {
 	m := tiny(t)
 	for want, change := range map[string]func(o *grpo.TaskOptions){
-		`LossType is "ppo"; want one of`:               func(o *grpo.TaskOptions) { o.LossType = "ppo" },
+		`LossType is "rloo"; want one of`:              func(o *grpo.TaskOptions) { o.LossType = "rloo" },
 		`ImportanceSamplingLevel is "word"`:            func(o *grpo.TaskOptions) { o.ImportanceSamplingLevel = "word" },
 		"TopEntropyQuantile is 2":                      func(o *grpo.TaskOptions) { o.TopEntropyQuantile = 2 },
 		"Epsilon is -1":                                func(o *grpo.TaskOptions) { o.Epsilon, o.EpsilonHigh = -1, 1 },
@@ -376,6 +418,45 @@ func TestWhatCannotBeIsRefused(t *testing.T) {
 	} {
 		o := options()
 		change(&o)
+		_, err := m.GRPOTask(o)
+		require.ErrorContains(t, err, want)
+	}
+	set := func(change func(o *grpo.TaskOptions)) func(o *grpo.TaskOptions) {
+		return func(o *grpo.TaskOptions) {
+			o.RLOO = &grpo.RLOO{}
+			change(o)
+		}
+	}
+	for name, change := range map[string]func(o *grpo.TaskOptions){
+		"LossType":                  func(o *grpo.TaskOptions) { o.LossType = grpo.GRPO },
+		"Delta":                     func(o *grpo.TaskOptions) { o.Delta = 2 },
+		"NoBiasCorrectionKL":        func(o *grpo.TaskOptions) { o.NoBiasCorrectionKL = true },
+		"ImportanceSamplingLevel":   func(o *grpo.TaskOptions) { o.ImportanceSamplingLevel = grpo.SequenceLevel },
+		"TopEntropyQuantile":        func(o *grpo.TaskOptions) { o.TopEntropyQuantile = 1 },
+		"OffPolicyMaskThreshold":    func(o *grpo.TaskOptions) { o.OffPolicyMaskThreshold = 1 },
+		"SAPOTemperaturePos":        func(o *grpo.TaskOptions) { o.SAPOTemperaturePos = 1 },
+		"SAPOTemperatureNeg":        func(o *grpo.TaskOptions) { o.SAPOTemperatureNeg = 1 },
+		"VESPOKPos":                 func(o *grpo.TaskOptions) { o.VESPOKPos = 1 },
+		"VESPOLambdaPos":            func(o *grpo.TaskOptions) { o.VESPOLambdaPos = 1 },
+		"VESPOKNeg":                 func(o *grpo.TaskOptions) { o.VESPOKNeg = 1 },
+		"VESPOLambdaNeg":            func(o *grpo.TaskOptions) { o.VESPOLambdaNeg = 1 },
+		"ScaleRewards":              func(o *grpo.TaskOptions) { o.ScaleRewards = grpo.ScaleNone },
+		"MultiObjectiveAggregation": func(o *grpo.TaskOptions) { o.MultiObjectiveAggregation = grpo.SumThenNormalize },
+	} {
+		o := options()
+		set(change)(&o)
+		_, err := m.GRPOTask(o)
+		require.ErrorContains(t, err, "grpo: TaskOptions."+name+" is set, which does not apply to RLOO")
+	}
+	for want, change := range map[string]func(o *grpo.TaskOptions){
+		"RLOO.RewardClipRange is 2 to 1; want": func(o *grpo.TaskOptions) { o.RLOO.RewardClipRange = &[2]float64{2, 1} },
+		"RLOO.RewardClipRange is NaN to 1;":    func(o *grpo.TaskOptions) { o.RLOO.RewardClipRange = &[2]float64{math.NaN(), 1} },
+		"Beta is 0.1 and RLOO.NoKL is set":     func(o *grpo.TaskOptions) { o.Beta, o.RLOO.NoKL = 0.1, true },
+		"Beta is -1; want a finite number":     func(o *grpo.TaskOptions) { o.Beta = -1 },
+		"NumGenerations is 1; want at least 2": func(o *grpo.TaskOptions) { o.NumGenerations = 1 },
+	} {
+		o := options()
+		set(change)(&o)
 		_, err := m.GRPOTask(o)
 		require.ErrorContains(t, err, want)
 	}
