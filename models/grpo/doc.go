@@ -64,7 +64,7 @@
 //	completions/mean_terminated_length, min_terminated_length, max_terminated_length  of the others
 //	entropy                            of the distribution of the next token
 //	kl                                 the divergence from the reference, if Beta is not 0; with RLOO
-//	                                   the mean of log(p/q) over the generated tokens, perhaps below 0
+//	                                   the mean of log(p/q) of a token at generation; it may be negative
 //	clip_ratio/low_mean, high_mean, region_mean, low_min, high_max  the share of clipped tokens; with
 //	                                   RLOO of clipped completions
 //	cispo_clip_ratio                   the same for CISPO

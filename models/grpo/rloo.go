@@ -11,12 +11,13 @@ import (
 //
 //   - The advantage of a completion is its reward less the mean reward of the other completions of
 //     its prompt. It is not divided by a deviation.
-//   - The divergence from the reference is measured once, when completions are generated. Beta times
-//     the sum of log(p/q) over the tokens of a completion is subtracted from its reward.
+//   - The divergence from the reference is measured once, when completions are generated: the sum over
+//     the tokens of a completion of log(p/q), where p is the probability that the model gives a token,
+//     and q that of the reference. Beta times the sum is subtracted from the reward.
 //   - The ratio of probabilities is that of a whole completion, and the loss is the mean over the
 //     completions of a micro-batch.
 //
-// Then NumGenerations is 2 and Beta is 0.05 by default. The other fields of TaskOptions that change
+// With RLOO, NumGenerations is 2 and Beta is 0.05 by default. The other fields of TaskOptions that change
 // rewards or the loss, except Rewards, MaskTruncatedCompletions, Epsilon and EpsilonHigh, do not
 // apply and must be empty.
 type RLOO struct {

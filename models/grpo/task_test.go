@@ -450,7 +450,9 @@ func TestWhatCannotBeIsRefused(t *testing.T) {
 	}
 	for want, change := range map[string]func(o *grpo.TaskOptions){
 		"RLOO.RewardClipRange is 2 to 1; want": func(o *grpo.TaskOptions) { o.RLOO.RewardClipRange = &[2]float64{2, 1} },
-		"RLOO.RewardClipRange is NaN to 1;":    func(o *grpo.TaskOptions) { o.RLOO.RewardClipRange = &[2]float64{math.NaN(), 1} },
+		"RLOO.RewardClipRange is NaN to 1;": func(o *grpo.TaskOptions) {
+			o.RLOO.RewardClipRange = &[2]float64{math.NaN(), 1}
+		},
 		"Beta is 0.1 and RLOO.NoKL is set":     func(o *grpo.TaskOptions) { o.Beta, o.RLOO.NoKL = 0.1, true },
 		"Beta is -1; want a finite number":     func(o *grpo.TaskOptions) { o.Beta = -1 },
 		"NumGenerations is 1; want at least 2": func(o *grpo.TaskOptions) { o.NumGenerations = 1 },
