@@ -68,7 +68,7 @@ func parseFlags(o *Options) error {
 	flag.StringVar(&device, "device", device, "where to train: auto (the GPU if there is one), cpu, cuda or cuda:N")
 	usage := "" // the program's own
 	if reflect.ValueOf(flag.Usage).Pointer() == defaultUsage {
-		usage = fmt.Sprintf("Usage: %s [flags]\n\nTrains a model. Ctrl-C saves and leaves.\n\nFlags:\n",
+		usage = fmt.Sprintf("Usage: %s [flags]\n\nTrains a model. Ctrl-C ends the run.\n\nFlags:\n",
 			filepath.Base(os.Args[0]))
 	}
 	if err := run.ParseFlags(flag.CommandLine, usage, os.Args[1:]); err != nil {
