@@ -78,9 +78,16 @@ func (r *Rows[T]) hold(k, wanted int) (*group, error) {
 // limit. The mutex is held.
 func (r *Rows[T]) evict(limit int64, k int) {
 	for len(r.recent) > 0 && r.recent[0] != k && r.weight > limit {
-		r.weight -= r.kept[r.recent[0]].weight
-		delete(r.kept, r.recent[0])
-		r.recent = r.recent[1:]
+		r.forget(r.recent[0])
+	}
+}
+
+// forget removes a group from the cache, if it is there. The mutex is held.
+func (r *Rows[T]) forget(k int) {
+	if g := r.kept[k]; g != nil {
+		delete(r.kept, k)
+		r.recent = slices.DeleteFunc(r.recent, func(i int) bool { return i == k })
+		r.weight -= g.weight
 	}
 }
 
@@ -98,22 +105,19 @@ func (r *Rows[T]) settle(k int, g *group, weight int64) {
 // pass forgets a group that a stream has passed, if not all groups fit into the cache: by the time
 // the stream comes back, it would have been evicted.
 func (r *Rows[T]) pass(k int) {
-	r.mutex.Lock()
-	g := r.kept[k]
-	r.mutex.Unlock()
 	if r.estimate > r.options.Cache {
-		r.drop(k, g)
+		r.mutex.Lock()
+		defer r.mutex.Unlock()
+		r.forget(k)
 	}
 }
 
-// drop forgets a group. If it could not be read, the next request tries again.
+// drop forgets a group that could not be read, so that the next request tries again.
 func (r *Rows[T]) drop(k int, g *group) {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	if g != nil && r.kept[k] == g {
-		delete(r.kept, k)
-		r.recent = slices.DeleteFunc(r.recent, func(i int) bool { return i == k })
-		r.weight -= g.weight
+	if r.kept[k] == g {
+		r.forget(k)
 	}
 }
 

@@ -180,8 +180,7 @@ func build(ctx context.Context, kept, bin string) ([]suite, error) {
 	if err != nil {
 		return nil, err
 	}
-	command := []string{"test", "-c", "-o", bin + string(filepath.Separator)}
-	missing := command
+	var missing []string
 	for i, s := range suites {
 		suites[i].binary = filepath.Join(kept, goldencount.KeptAs(s.name))
 		if _, err := os.Stat(suites[i].binary); kept == "" || err != nil {
@@ -189,13 +188,13 @@ func build(ctx context.Context, kept, bin string) ([]suite, error) {
 			missing = append(missing, s.name)
 		}
 	}
-	if len(missing) == len(command) {
+	if missing == nil {
 		return suites, nil
 	}
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return nil, err
 	}
-	_, err = output(ctx, "go", missing...)
+	_, err = output(ctx, "go", append([]string{"test", "-c", "-o", bin + string(filepath.Separator)}, missing...)...)
 	return suites, err
 }
 

@@ -13,9 +13,8 @@ import (
 
 // GRPOTask returns a task that trains the model by rewards: GRPOTrainer of TRL, or RLOOTrainer with
 // TaskOptions.RLOO. If the options need a reference and have none, it is that of
-// [CausalLanguageModel.DPOTask]. The model
-// generates the completions itself, with the settings of the options. Of generation_config.json,
-// only the end tokens are used.
+// [CausalLanguageModel.DPOTask]. The model generates the completions itself, with the settings of
+// the options. Of generation_config.json, only the end tokens are used.
 func (m *CausalLanguageModel) GRPOTask(o grpo.TaskOptions) (*grpo.Task, error) {
 	var err error
 	if o.NeedsReference() && o.Reference.Run == nil {
